@@ -19,10 +19,9 @@ Status ParseStatus(const google::rpc::Status& in, const Field& field, Status* va
   const Field at = field.Within(kMaxTransferText);
   ONECOPY_RETURN_IF_ERROR(CheckText(in.message(), at / "message", kMaxText));
   if (in.details_size() > kMaxDetails) return BadField(at / "details", "are too many");
-  // Before they are read.
-  for (const google::protobuf::Any& detail : in.details()) {
-    ONECOPY_RETURN_IF_ERROR((at / "details").Spend(detail.value().size()));
-  }
+  size_t bytes = 0;
+  for (const google::protobuf::Any& detail : in.details()) bytes += detail.value().size();
+  if (bytes > kMaxTransferText) return BadField(at / "details", "are too long");
   Status status = FromProto(in);
   ONECOPY_RETURN_IF_ERROR(CheckText(status.reason(), at / "reason"));
   ONECOPY_RETURN_IF_ERROR(CheckText(status.remedy(), at / "remedy", kMaxText));

@@ -33,6 +33,14 @@ class FairQueue {
     ++size_;
   }
 
+  // Before all others of its flow.
+  void PushFirst(uint64_t flow, uint64_t cost, T item) {
+    Flow& waiting = flows_[flow];
+    if (waiting.items.empty()) turns_.push_back(flow);
+    waiting.items.push_front({cost, std::move(item)});
+    ++size_;
+  }
+
   // Of the flow whose turn it is. Not of an empty queue.
   T Pop() {
     while (true) {

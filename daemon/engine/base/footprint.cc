@@ -1,5 +1,7 @@
 #include "daemon/engine/base/footprint.h"
 
+#include <algorithm>
+
 namespace onecopy::engine {
 namespace {
 
@@ -89,11 +91,16 @@ uint64_t FootprintOf(const NodeInfo& info) {
 }
 
 uint64_t FootprintOf(const LayoutRef& layout) {
-  return layout == nullptr ? 0 : FootprintOf(*layout);
+  if (layout == nullptr) return 0;
+  return FootprintOf(*layout) + layout->pieces().size() * sizeof(StridedCopy);
 }
 
 uint64_t FootprintOf(const ScatterRef& ranges) {
-  return ranges == nullptr ? 0 : FootprintOf(ranges->source) + FootprintOf(ranges->destination);
+  if (ranges == nullptr) return 0;
+  const size_t copies =
+      std::max(ranges->source.pieces().size(), ranges->destination.pieces().size());
+  return FootprintOf(ranges->source) + FootprintOf(ranges->destination) +
+         copies * sizeof(StridedCopy);
 }
 
 }  // namespace onecopy::engine

@@ -17,8 +17,10 @@ constexpr uint64_t kKiB = 1024;
 // The last part of a total, and what a payer has at most that may have of it.
 constexpr uint64_t kForLittle = 4;
 constexpr uint64_t kLittle = 16;
-// What is worth to be told of when it has been given back.
+// What is worth to be told of when it has been given back, by many, or by large ones while others
+// come.
 constexpr uint64_t kMuch = uint64_t{32} << 20;
+constexpr uint64_t kLarge = 64 * kKiB;
 
 struct Rule {
   std::string_view things;
@@ -158,7 +160,9 @@ struct Ledger::Books {
     counts[index].Subtract(count, administrator);
     kind_bytes[index].Subtract(bytes, administrator);
     if (kind != Charged::kPeerBuffers) memory -= bytes;
-    if (peak - memory >= kMuch) {
+    if (bytes >= kLarge) given_back += bytes;
+    if (given_back >= kMuch || peak - memory >= kMuch) {
+      given_back = 0;
       peak = memory;
       if (fell) fell();
     }
@@ -225,8 +229,8 @@ struct Ledger::Books {
                   Beside(verdict),
               "try again later, or " + remedy};
     }
-    std::string what = payer.ToString() + " takes " + Listed(account, kind) + "of node " + node +
-                       "'s memory";
+    const std::string what =
+        payer.ToString() + " takes " + Listed(account, kind) + "of node " + node + "'s memory";
     return {Code::kResourceExhausted, reasons::kQuota,
             what + ", and one user may have " + FormatBytes(ByteLimit(kind).each) +
                 " at a time: no room for " + FormatBytes(wanted) + " more",
@@ -235,7 +239,7 @@ struct Ledger::Books {
 
   // "12 MiB (for transfers 11 MiB, requests 1 MiB) "
   std::string Listed(const Account* account, Charged kind) const ONECOPY_REQUIRES(mutex) {
-    if (account == nullptr) return "none ";
+    if (account == nullptr) return "nothing ";
     std::vector<std::pair<uint64_t, std::string_view>> of;
     uint64_t sum = 0;
     for (size_t i = 0; i < kChargedKinds; ++i) {
@@ -245,6 +249,7 @@ struct Ledger::Books {
       of.emplace_back(account->of[i].bytes, kRules[i].things);
       sum += account->of[i].bytes;
     }
+    if (sum == 0) return "nothing ";
     std::sort(of.rbegin(), of.rend());
     std::string text = FormatBytes(sum) + " (";
     for (size_t i = 0; i < of.size(); ++i) {
@@ -261,6 +266,7 @@ struct Ledger::Books {
   std::array<Sum, kChargedKinds> kind_bytes ONECOPY_GUARDED_BY(mutex){};
   Sum shared ONECOPY_GUARDED_BY(mutex);  // bytes of the kinds that are of the share
   uint64_t memory ONECOPY_GUARDED_BY(mutex) = 0;  // bytes of everything
+  uint64_t given_back ONECOPY_GUARDED_BY(mutex) = 0;  // by large ones, since `fell` ran last
   uint64_t peak ONECOPY_GUARDED_BY(mutex) = 0;    // the most of it since `fell` ran last
   std::function<void()> fell ONECOPY_GUARDED_BY(mutex);
 };

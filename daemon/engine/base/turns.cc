@@ -56,6 +56,21 @@ struct Turns::Queue : std::enable_shared_from_this<Queue> {
     executor.Post(Turn(shared_from_this()));
   }
 
+  void Post(const Owner& payer, bool next, Task task) {
+    {
+      const MutexLock lock(mutex);
+      if (closed) return;
+      const uint64_t flow = FlowOf(PayerOf(payer));
+      if (next) {
+        waiting.PushFirst(flow, 1, std::move(task));
+      } else {
+        waiting.Push(flow, 1, std::move(task));
+      }
+      if (std::exchange(posted, true)) return;
+    }
+    executor.Post(Turn(shared_from_this()));
+  }
+
   void Close() {
     std::vector<Task> unrun;  // destroyed without the lock
     const MutexLock lock(mutex);
@@ -73,13 +88,11 @@ struct Turns::Queue : std::enable_shared_from_this<Queue> {
 Turns::Turns(Executor& executor) : queue_(std::make_shared<Queue>(executor)) {}
 
 void Turns::Post(const Owner& payer, Task task) const {
-  {
-    const MutexLock lock(queue_->mutex);
-    if (queue_->closed) return;
-    queue_->waiting.Push(FlowOf(PayerOf(payer)), 1, std::move(task));
-    if (std::exchange(queue_->posted, true)) return;
-  }
-  queue_->executor.Post(Queue::Turn(queue_));
+  queue_->Post(payer, false, std::move(task));
+}
+
+void Turns::PostNext(const Owner& payer, Task task) const {
+  queue_->Post(payer, true, std::move(task));
 }
 
 }  // namespace onecopy::engine

@@ -2,7 +2,7 @@
 
 namespace onecopy::engine {
 
-Status Workers::Post(const WorkQueue& queue, Task& work) {
+Status Workers::Post(const WorkQueue& queue, Task& work, bool next) {
   Task unrun;  // destroyed without the lock
   const MutexLock lock(mutex_);
   if (stopped_) {
@@ -16,7 +16,12 @@ Status Workers::Post(const WorkQueue& queue, Task& work) {
     Turns turns(made->loop());
     worker = threads_.emplace(queue.key, Worker{std::move(made), std::move(turns)}).first;
   }
-  worker->second.turns.Post(queue.payer, std::move(work));
+  const Turns& turns = worker->second.turns;
+  if (next) {
+    turns.PostNext(queue.payer, std::move(work));
+  } else {
+    turns.Post(queue.payer, std::move(work));
+  }
   return OkStatus();
 }
 

@@ -38,8 +38,9 @@ class Workers {
   explicit Workers(Executor& engine) : engine_(engine) {}
 
   // RESOURCE_EXHAUSTED where the key has no thread and none can be made; `work` is then left as it
-  // was. Once they have been joined, OK, and the work is not done.
-  Status Post(const WorkQueue& queue, Task& work);
+  // was. Once they have been joined, OK, and the work is not done. `next`: what work that has had
+  // its turn goes on with, before the payer's other work.
+  Status Post(const WorkQueue& queue, Task& work, bool next = false);
 
   // Runs `work` (a callable that returns Result<T>) and hands its outcome to `reply` on the
   // engine's thread.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::seconds kLook{1};
 // Longer than between two heartbeats, with which a node calls that is there.
-constexpr std::chrono::seconds kSilence{8};
+constexpr std::chrono::seconds kSilence{7};
 // Of one that did not answer its last heartbeat: a cut of the network may be short.
 constexpr std::chrono::seconds kLostSilence{4};
 

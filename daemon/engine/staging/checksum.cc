@@ -87,9 +87,10 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
         reply_(std::move(reply)),
         summand_(*region_) {}
 
-  void Go() {
+  // `next`: after a turn, so that what has begun ends before more of the payer's begins.
+  void Go(bool next = false) {
     Task turn = [self = shared_from_this()] { self->TakeTurn(); };
-    if (Status posted = workers_.Post(queue_, turn); !posted.ok()) End(std::move(posted));
+    if (Status posted = workers_.Post(queue_, turn, next); !posted.ok()) End(std::move(posted));
   }
 
  private:
@@ -98,7 +99,7 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
     summand_.Look();
     const Result<bool> over = layout_ == nullptr ? AddRange() : AddPieces(layout_->pieces());
     if (!over.ok()) return End(over.status());
-    if (!*over) return Go();
+    if (!*over) return Go(true);
     if (Status intact = region_->CheckIntact(); !intact.ok()) return End(std::move(intact));
     End(hasher_.Hex());
   }

@@ -78,7 +78,10 @@ TEST_CASE("an empty file gives the documented defaults") {
   CHECK(AuditLevels()[config.audit_level] == "rights");
   CHECK(config.audit_most_per_minute == 120);
   CHECK(config.audit_file.empty());
+  CHECK(config.limits.memory == Limit{uint64_t{256} << 20, uint64_t{1} << 30});
   CHECK(config.limits.sessions == Limit{1024, 4096});
+  CHECK(config.limits.namespaces == Limit{64, 256});
+  CHECK(config.limits.connections == Limit{1024, 4096});
   CHECK(config.limits.descriptors == Limit{1024, 8192});
   CHECK(config.limits.requests == Limit{8192, 32'768});
   CHECK(config.limits.buffers == Limit{8192, 65'536});
@@ -86,6 +89,8 @@ TEST_CASE("an empty file gives the documented defaults") {
   CHECK(config.limits.transfers == Limit{16'384, 65'536});
   CHECK(config.limits.rings == Limit{256, 1024});
   CHECK(config.limits.routes == Limit{1024, 8192});
+  CHECK(config.limits.openings == Limit{4096, 65'536});
+  CHECK(config.limits.files == Limit{512, 4096});
   CHECK(config.limits.arrivals == Limit{4096, 65'536});
   CHECK(config.limits.arrivals_per_buffer == 1024);
   CHECK(config.limits.watches == Limit{1024, 8192});

@@ -40,7 +40,8 @@ TEST_CASE("what is remembered is counted in bytes, however few there are") {
   for (int i = 0; i < 4; ++i) CHECK(history.Add(kAlice, i, kMiB).forgotten == Ids{});
   CHECK(history.Add(kAlice, 4, 2 * kMiB).forgotten == Ids{0, 1});
   CHECK(ledger.bytes(Charged::kHistory, kAlice) == 4 * kMiB);
-  CHECK(history.Add(kAlice, 5, 5 * kMiB).forgotten == Ids{2, 3, 4, 5});  // which is too large by itself
+  // What is too large by itself is forgotten, too.
+  CHECK(history.Add(kAlice, 5, 5 * kMiB).forgotten == Ids{2, 3, 4, 5});
   CHECK(ledger.bytes() == 0);
 }
 
@@ -53,7 +54,8 @@ TEST_CASE("where all together have no room, who remembers most forgets first") {
   // Only from alice can more be taken than one each.
   CHECK(history.Add({9, "east"}, 200, kMiB).forgotten == Ids{0});
   CHECK(history.Add({10, "east"}, 200, kMiB).forgotten == Ids{1});
-  CHECK(history.Add(kAlice, 8, kMiB).forgotten == Ids{2});
+  // The last quarter is not for her, who has more than a little.
+  CHECK(history.Add(kAlice, 8, kMiB).forgotten == Ids{2, 3, 4, 5, 6});
 }
 
 TEST_CASE("a history of nothing forgets at once") {

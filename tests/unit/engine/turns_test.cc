@@ -53,6 +53,21 @@ TEST_CASE("payers take turns, and each one's tasks run in their order") {
   CHECK(done == "a1b2cd3");
 }
 
+TEST_CASE("what a task goes on with is before its payer's others, and after those of other payers") {
+  ByHand executor;
+  const Turns turns(executor);
+  std::string done;
+  turns.Post(kAlice, [&] {
+    done += 'a';
+    turns.PostNext(kAlice, [&] { done += 'A'; });
+  });
+  turns.Post(kAlice, [&done] { done += 'b'; });
+  turns.Post(kBob, [&done] { done += '1'; });
+  turns.Post(kBob, [&done] { done += '2'; });
+  while (executor.RunOne()) continue;
+  CHECK(done == "a1A2b");
+}
+
 TEST_CASE("a task may post others") {
   ByHand executor;
   const Turns turns(executor);

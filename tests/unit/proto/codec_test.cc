@@ -186,6 +186,77 @@ TEST_CASE("what is wrong is named by its field, and does not keep a client from 
       "capabilities.memories");
 }
 
+TEST_CASE("errors that others tell are bounded in each text and in all of them") {
+  using Transfer = v1::Transfer;
+  const auto refusals = [](Transfer& m, size_t count, size_t bytes) {
+    v1::RefusalList list;
+    for (size_t i = 0; i < count; ++i) list.add_refused()->set_detail(std::string(bytes, 'd'));
+    m.mutable_error()->set_code(1);
+    m.mutable_error()->clear_details();
+    m.mutable_error()->add_details()->PackFrom(list);
+  };
+  CheckRefused<Transfer>([](Transfer& m) { m.mutable_error()->set_message(std::string(4097, 'x')); },
+                         "error.message");
+  CheckRefused<Transfer>([&](Transfer& m) { refusals(m, 1, 4097); }, "error.refused");
+  CheckRefused<Transfer>([&](Transfer& m) { refusals(m, 80, 4000); }, "error.details");
+  CheckRefused<Transfer>(
+      [](Transfer& m) {
+        for (int i = 0; i < 20; ++i) m.mutable_error()->add_details();
+      },
+      "error.details");
+  CheckRefused<v1::EndSeriesRequest>(
+      [](v1::EndSeriesRequest& m) { m.mutable_failure()->set_message(std::string(4097, 'x')); },
+      "failure.message");
+}
+
+TEST_CASE("what is said of one transfer is bounded, however it is spread") {
+  using Transfer = v1::Transfer;
+  CheckRefused<Transfer>(
+      [](Transfer& m) {
+        for (int i = 0; i < 80; ++i) {
+          m.mutable_plan()->add_refused()->set_detail(std::string(4000, 'd'));
+        }
+      },
+      "plan.refused[66].detail");
+  CheckRefused<Transfer>(
+      [](Transfer& m) {
+        for (int i = 0; i < 3000; ++i) m.mutable_receipt()->add_lanes()->set_peer("1.1.1.1");
+        for (int i = 0; i < 3000; ++i) m.mutable_receipt()->add_attempts();
+      },
+      "receipt.attempts");
+  // Of a message with many, all of them together.
+  v1::ListTransfersResponse list;
+  for (int i = 0; i < 40; ++i) {
+    v1::Transfer& one = *list.add_transfers() = Sample<Transfer>();
+    for (int k = 0; k < 30; ++k) one.mutable_plan()->add_refused()->set_detail(std::string(4000, 'd'));
+  }
+  const auto all = codec::ParseEach(
+      list.transfers(), Field() / "transfers",
+      [](const Transfer& one, const Field& at) { return codec::Parse(one, at); });
+  CHECK(all.status().message().starts_with("transfers[34]."));
+}
+
+TEST_CASE("what has gathered too much is shortened until it is read strictly") {
+  TransferInfo info = *codec::Parse(Sample<v1::Transfer>(), Field());
+  const Refusal refusal{"tcp-direct", "R", std::string(4000, 'd'), std::string(4000, 'r')};
+  info.plan->refused.assign(500, refusal);
+  info.receipt.refused.assign(500, refusal);
+  info.receipt.lanes.assign(2000, {"lo", "127.0.0.1:7702", 5});
+  info.receipt.attempts.assign(2000, {"tcp-direct", "LINK_DOWN", 7});
+  info.error = Status(Code::kUnavailable, "R", "m").WithRefusals(std::vector(500, refusal));
+  for (int i = 0; i < 20; ++i) {
+    info.receipt.evidence[std::to_string(i)] = std::string(4000, 'e');
+  }
+  v1::Transfer printed;
+  codec::Print(info, &printed);
+  CHECK(printed.ByteSizeLong() < codec::kMaxTransferText);
+  const auto read = codec::Parse(printed, Field());
+  REQUIRE_OK(read);
+  CHECK(read->plan->refused.size() >= 100);
+  CHECK(read->plan->refused.front().path == "tcp-direct");
+  CHECK(read->error.refusals().size() >= 100);
+}
+
 TEST_CASE("distances that are not there are unknown ones") {
   v1::Node node = Sample<v1::Node>();
   node.mutable_capabilities()->mutable_topology()->clear_distances();

@@ -228,7 +228,8 @@ TEST_CASE("connections are counted by who makes them, and taken again once other
   CHECK_FALSE(is_served());
   const Status refused = reports.Next();
   CHECK(refused.reason() == reasons::kQuota);
-  CHECK(refused.message().starts_with("1000@east has 2 connections on node east"));
+  INFO(refused.message());
+  CHECK(refused.message().starts_with("test: 1000@east has 2 connections on node east"));
   first->Reset();
   const auto end = std::chrono::steady_clock::now() + kPatience;
   while (!is_served()) REQUIRE(std::chrono::steady_clock::now() < end);

@@ -117,6 +117,21 @@ TEST_CASE("bad requests of clients are refused with the field's name") {
 }
 
 TEST_CASE("peers are not trusted either") {
+  CheckRefused<v1::FinishRequest>(
+      [](v1::FinishRequest& m) { m.mutable_status()->set_message(std::string(4097, 'x')); },
+      "status.message");
+  CheckRefused<v1::ReportRequest>(
+      [](v1::ReportRequest& m) {
+        v1::Transfer& said = *m.mutable_transfer();
+        for (int i = 0; i < 80; ++i) said.mutable_plan()->add_refused()->set_detail(std::string(4000, 'd'));
+      },
+      "transfer.plan.refused[66].detail");
+  CheckRefused<v1::PrepareRequest>(
+      [](v1::PrepareRequest& m) {
+        v1::Transfer& said = *m.mutable_transfer();
+        for (int i = 0; i < 80; ++i) said.mutable_plan()->add_refused()->set_detail(std::string(4000, 'd'));
+      },
+      "transfer.plan.refused[66].detail");
   using Hello = v1::HelloRequest;
   CheckRefused<Hello>([](Hello& m) { m.clear_self(); }, "self");
   for (const std::string name : {"../etc", "-x", "a b", "x\ny", "caf\xc3\xa9"}) {

@@ -16,6 +16,19 @@ TEST_CASE("one flow comes out in order") {
   CHECK(queue.empty());
 }
 
+TEST_CASE("what is pushed first comes out before its flow, and in the flow's turn") {
+  FairQueue<int> queue(1);
+  queue.Push(7, 1, 1);
+  queue.Push(8, 1, 2);
+  queue.PushFirst(7, 1, 3);
+  queue.PushFirst(9, 1, 4);
+  CHECK(queue.Pop() == 3);
+  CHECK(queue.Pop() == 2);
+  CHECK(queue.Pop() == 4);
+  CHECK(queue.Pop() == 1);
+  CHECK(queue.empty());
+}
+
 TEST_CASE("a small flow does not wait behind a large one") {
   FairQueue<std::string> queue(10);
   for (int i = 0; i < 1000; ++i) queue.Push(1, 10, "bulk");

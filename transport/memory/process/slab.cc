@@ -117,49 +117,51 @@ void Slab::Watch() {
 
 void Slab::Copy(orders::Way way, uint64_t region, std::vector<StridedCopy> copies,
                 UniqueFunction<void(Status)> done) {
-  executor().Post(
-      [self = shared_from_this(), way, region, copies = std::move(copies),
-       done = std::move(done)]() mutable { self->Add(way, region, copies, std::move(done)); });
+  const auto batch = std::make_shared<Batch>();
+  batch->way = way;
+  batch->region = region;
+  batch->copies = std::move(copies);
+  batch->done = std::move(done);
+  executor().Post([self = shared_from_this(), batch] { self->Add(batch); });
 }
 
-void Slab::Add(orders::Way way, uint64_t region, const std::vector<StridedCopy>& copies,
-               UniqueFunction<void(Status)> done) {
-  if (!ended_.ok()) return done(ended_);
+void Slab::Add(const BatchRef& batch) {
+  const auto refuse = [&](const Status& why) { std::exchange(batch->done, nullptr)(why); };
+  if (!ended_.ok()) return refuse(ended_);
   if (given_up_ > 0) {
-    return done({Code::kDeadlineExceeded, reasons::kStalled,
-                 "the client whose memory this is does not copy: it has not answered for copies "
-                 "that were given up",
-                 "see whether its process is stopped"});
+    return refuse({Code::kDeadlineExceeded, reasons::kStalled,
+                   "the client whose memory this is does not copy: it has not answered for copies "
+                   "that were given up",
+                   "see whether its process is stopped"});
   }
-  const auto batch = std::make_shared<Batch>();
-  batch->done = std::move(done);
-  const bool into = way == orders::Way::kIntoSlab;
-  for (const StridedCopy& copy : copies) {
-    if (copy.bytes == 0 || copy.count == 0) continue;
-    ++batch->left;
-    waiting_.emplace_back(orders::Order{.number = 0,
-                                        .way = way,
-                                        .region = region,
-                                        .offset = into ? copy.from : copy.to,
-                                        .slab = into ? copy.to : copy.from,
-                                        .bytes = copy.bytes,
-                                        .region_stride = into ? copy.from_stride : copy.to_stride,
-                                        .slab_stride = into ? copy.to_stride : copy.from_stride,
-                                        .count = copy.count},
-                          batch);
-  }
-  if (batch->left == 0) return std::exchange(batch->done, nullptr)(OkStatus());
+  std::erase_if(batch->copies,
+                [](const StridedCopy& copy) { return copy.bytes == 0 || copy.count == 0; });
+  batch->left = batch->copies.size();
+  if (batch->left == 0) return refuse(OkStatus());
   if (under_way_.empty()) heard_ = os::Clock::now();
+  waiting_.push_back(batch);
   Pump();
   LookAtTime();
 }
 
 void Slab::Pump() {
   while (!waiting_.empty()) {
-    const std::optional<uint64_t> number = orders_.Place(waiting_.front().first);
+    const BatchRef& batch = waiting_.front();
+    const StridedCopy& copy = batch->copies[batch->ordered];
+    const bool into = batch->way == orders::Way::kIntoSlab;
+    const std::optional<uint64_t> number =
+        orders_.Place({.number = 0,
+                       .way = batch->way,
+                       .region = batch->region,
+                       .offset = into ? copy.from : copy.to,
+                       .slab = into ? copy.to : copy.from,
+                       .bytes = copy.bytes,
+                       .region_stride = into ? copy.from_stride : copy.to_stride,
+                       .slab_stride = into ? copy.to_stride : copy.from_stride,
+                       .count = copy.count});
     if (!number) break;
-    under_way_.emplace(*number, std::move(waiting_.front().second));
-    waiting_.pop_front();
+    under_way_.emplace(*number, batch);
+    if (++batch->ordered == batch->copies.size()) waiting_.pop_front();
   }
   orders_.Publish();
 }
@@ -191,9 +193,10 @@ void Slab::Collect() {
   } while (!orders_.Sleep());
 }
 
-void Slab::Ended(const BatchRef& batch, const Status& status) {
+void Slab::Ended(const BatchRef& batch, const Status& status, size_t copies) {
   if (batch->failure.ok()) batch->failure = status;
-  if (--batch->left == 0) std::exchange(batch->done, nullptr)(std::move(batch->failure));
+  batch->left -= copies;
+  if (batch->left == 0) std::exchange(batch->done, nullptr)(std::move(batch->failure));
 }
 
 // A timer runs while something is under way that has not been given up.
@@ -222,8 +225,9 @@ void Slab::GiveUp(const Status& why) {
     ++given_up_;
     batches.push_back(std::exchange(batch, nullptr));
   }
-  for (auto& [order, batch] : std::exchange(waiting_, {})) batches.push_back(std::move(batch));
+  const std::deque<BatchRef> waiting = std::exchange(waiting_, {});
   for (const BatchRef& batch : batches) Ended(batch, why);
+  for (const BatchRef& batch : waiting) Ended(batch, why, batch->copies.size() - batch->ordered);
 }
 
 void Slab::End(const Status& why) {

@@ -53,9 +53,13 @@ class Slab final : public ClientSlab, public std::enable_shared_from_this<Slab> 
 
  private:
   struct Batch {
+    orders::Way way = orders::Way::kIntoSlab;
+    uint64_t region = 0;
+    std::vector<StridedCopy> copies;
+    size_t ordered = 0;  // of them
+    size_t left = 0;     // whose ends have not been heard of
     UniqueFunction<void(Status)> done;
     Status failure;
-    size_t left = 0;
   };
   using BatchRef = std::shared_ptr<Batch>;
 
@@ -67,12 +71,11 @@ class Slab final : public ClientSlab, public std::enable_shared_from_this<Slab> 
 
   // On the thread.
   void Watch();
-  void Add(orders::Way way, uint64_t region, const std::vector<StridedCopy>& copies,
-           UniqueFunction<void(Status)> done);
+  void Add(const BatchRef& batch);
   void Pump();
   void OnSocket();
   void Collect();
-  void Ended(const BatchRef& batch, const Status& status);
+  void Ended(const BatchRef& batch, const Status& status, size_t copies = 1);
   void LookAtTime();
   void GiveUp(const Status& why);
   void EndHere(const Status& why);
@@ -84,7 +87,8 @@ class Slab final : public ClientSlab, public std::enable_shared_from_this<Slab> 
 
   // The thread's.
   orders::DaemonEnd orders_;
-  std::deque<std::pair<orders::Order, BatchRef>> waiting_;
+  // Whose copies are not all ordered: an order takes several times as much memory as a copy.
+  std::deque<BatchRef> waiting_;
   std::map<uint64_t, BatchRef> under_way_;  // null: given up
   size_t given_up_ = 0;                     // of them
   os::Clock::time_point heard_;
