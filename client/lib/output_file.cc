@@ -188,8 +188,7 @@ Status OutputFile::OpenInPlace(const Target& target, const Ask& ask) {
 }
 
 Status OutputFile::Write(const std::byte* from, uint64_t bytes, const Waiter& waiter) {
-  if (kind_ == Kind::kStream) return WriteStream(from, bytes, waiter);
-  if (!new_) return WriteAt(from, bytes, waiter);
+  if (kind_ == Kind::kStream || !new_) return WriteForeign(from, bytes, waiter);
   for (const FileRun& run : SplitAtZeros(from, bytes, at_)) {
     if (run.zero) {
       ONECOPY_RETURN_IF_ERROR(waiter.Check());

@@ -52,8 +52,14 @@ class OutputFile {
   // Where Write goes on, of what is no stream.
   void Seek(uint64_t offset) { at_ = offset; }
 
-  // Appends. Fails like Waiter::Check, and with RESOURCE_EXHAUSTED (NO_SPACE).
+  // Appends. Fails like Waiter::Check, and with RESOURCE_EXHAUSTED (NO_SPACE). Looks at the bytes,
+  // so that what is zero for long stays a hole.
   Status Write(const std::byte* from, uint64_t bytes, const Waiter& waiter);
+  // The same for bytes that may not be there, which only the kernel looks at: ABORTED (MEMORY_FAULT).
+  Status WriteForeign(const std::byte* from, uint64_t bytes, const Waiter& waiter) {
+    return kind_ == Kind::kStream ? WriteStream(from, bytes, waiter)
+                                  : WriteAt(from, bytes, waiter);
+  }
 
   // Makes it what the name stands for. Where that fails, the file that was there still does; but
   // after the last step of `sync`, that the disk has the name, it may be either.

@@ -74,7 +74,8 @@ uint64_t FootprintOf(const TransferInfo& info) {
 
 uint64_t FootprintOf(const BufferInfo& info) {
   return sizeof info + FootprintOf(info.node) + FootprintOf(info.name) + FootprintOf(info.id) +
-         FootprintOf(info.device) + FootprintOf(info.owner);
+         FootprintOf(info.device) + FootprintOf(info.owner) + FootprintOf(info.view_of) +
+         (info.array ? info.array->shape.capacity() * 2 * sizeof(uint64_t) : 0);
 }
 
 uint64_t FootprintOf(const GrantInfo& info) {

@@ -159,7 +159,8 @@ TEST_CASE("lists are lists, empty ones too") {
   REQUIRE(list.size() == 1);
   CHECK(Keys(list[0]) == std::vector<std::string>{"node", "name", "id", "memory", "device", "bytes",
                                                   "owner", "registered", "form", "create_time",
-                                                  "transfers", "keep_arrivals"});
+                                                  "transfers", "keep_arrivals", "view_of",
+                                                  "offset_bytes", "array"});
 }
 
 TEST_CASE("an arrival is told with its message as text and as it is") {

@@ -35,7 +35,7 @@ TEST_CASE("buffers are created, listed, shown, summed and removed") {
     CHECK(Has(list.out, title));
   }
   const std::string owner = std::to_string(::geteuid()) + "@east";
-  CHECK(Has(list.out, "x     east  64 KiB  cuda    " + gpu + "  " + owner + "  daemon"));
+  CHECK(Has(list.out, "x     east  64 KiB  -      cuda    " + gpu + "  " + owner + "  daemon"));
   CHECK(onecopy({"buffer", "ls", "west", "--json"}).json().size() == 1);
   CHECK(onecopy({"buffer", "ls", "nobody"}).exit_status == 3);
   CHECK(Has(onecopy({"buffer", "show", "x"}).out, "size        64 KiB (65536 bytes)"));

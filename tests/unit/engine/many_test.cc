@@ -13,7 +13,7 @@ TEST_CASE("ten thousand transfers at once between two nodes all end well") {
   constexpr uint64_t kBytes = 64 << 10;
   EngineCluster cluster({"east", "west"}, [](const std::string&, NodePlan& plan) {
     plan.options.keep_transfers = 2 * kTransfers;
-    plan.options.limits.memory = {uint64_t{1} << 30, uint64_t{4} << 30};
+    plan.options.limits.memory = {uint64_t{4} << 30, uint64_t{16} << 30};
   });
   EngineNode& west = cluster["west"];
   const Principal alice = cluster["east"].Attach();
