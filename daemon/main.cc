@@ -258,8 +258,8 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   peer_options.report = report("a connection to the peers' port was refused or ended");
   peer_options.ledger = engine.ledger();
   peer_options.most_health_watches = config.limits.health_watches;
-  ONECOPY_ASSIGN_OR_RETURN(const auto peers, rpc::PeerServer::Start(std::move(peer_options),
-                                                                    turns, engine.node()));
+  ONECOPY_ASSIGN_OR_RETURN(const auto peers,
+                           rpc::PeerServer::Start(std::move(peer_options), turns, engine.node()));
   rpc::ApiServerOptions api_options;
   api_options.ledger = engine.ledger();
   const auto namespace_names = std::make_shared<os::NamespaceNames>();

@@ -236,8 +236,9 @@ void AddBuffer(CLI::App& program, Command& chosen) {
   });
 
   CLI::App* view = group->add_subcommand(
-      "view", "Give a part of a buffer a name of its own: what others then read and write by it "
-              "is that part alone");
+      "view",
+      "Give a part of a buffer a name of its own: what others then read and write by it "
+      "is that part alone");
   view->add_option("NAME", options->name, "Of the view: as in `onecopy buffer create`")->required();
   view->add_option("RANGE", options->range, "The part of a buffer of this node: NAME@4096+64MiB")
       ->required();
@@ -247,9 +248,10 @@ void AddBuffer(CLI::App& program, Command& chosen) {
   view->add_option("--dtype", options->dtype, "Of its elements, for those who use it: float32")
       ->type_name("NAME")
       ->needs("--shape");
-  view->footer("Example: onecopy buffer view layer0 weights@4096+64MiB --dtype float32 --shape "
-               "4096,4096\nIt goes with the buffer, or by `onecopy buffer rm`, which leaves the "
-               "memory.");
+  view->footer(
+      "Example: onecopy buffer view layer0 weights@4096+64MiB --dtype float32 --shape "
+      "4096,4096\nIt goes with the buffer, or by `onecopy buffer rm`, which leaves the "
+      "memory.");
   view->callback([options, &chosen] {
     chosen = [options](Session& s) {
       return View(s, options->name, options->range, options->dtype, options->shape);

@@ -185,8 +185,7 @@ Status AttachSocket::ShowNamespaces() {
   if (!user || !pid) return OkStatus();  // without /proc there is nothing to show
   v1::AttachRequest request;
   request.mutable_show_namespaces();
-  const Result<v1::AttachReply> reply =
-      Exchange(request, std::array{user.get(), pid.get()});
+  const Result<v1::AttachReply> reply = Exchange(request, std::array{user.get(), pid.get()});
   // A refusal leaves the session as it is; a connection that has ended does not.
   if (reply.ok()) return TakeWelcome(*reply);
   return reply.status().code() == Code::kInvalidArgument ? OkStatus() : reply.status();

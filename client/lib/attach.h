@@ -65,8 +65,8 @@ class AttachSocket {
 
  private:
   AttachSocket(os::UniqueFd socket, RunDir run_dir);
-  // One request, what is passed with it, and its reply. What comes with that is closed where `fds` is
-  // null.
+  // One request, what is passed with it, and its reply. What comes with that is closed where `fds`
+  // is null.
   Result<v1::AttachReply> Exchange(const v1::AttachRequest& request, std::span<const int> passed,
                                    std::vector<os::UniqueFd>* fds = nullptr);
   Status Greet(const std::string& program);

@@ -165,8 +165,8 @@ Result<std::vector<PiecesCopy>> WriteTexts(const Client& client, std::span<const
   uint64_t parts = 0;
   for (const FileText& text : texts) {
     output.Seek(text.offset_bytes);
-    ONECOPY_RETURN_IF_ERROR(output.WriteForeign(reinterpret_cast<const std::byte*>(text.bytes.data()),
-                                                text.bytes.size(), waiter));
+    ONECOPY_RETURN_IF_ERROR(output.WriteForeign(
+        reinterpret_cast<const std::byte*>(text.bytes.data()), text.bytes.size(), waiter));
     if (!text.is_payload || text.bytes.empty()) continue;
     Widen(&payload, text.offset_bytes, text.bytes.size());
     bytes += text.bytes.size();

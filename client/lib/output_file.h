@@ -55,10 +55,10 @@ class OutputFile {
   // Appends. Fails like Waiter::Check, and with RESOURCE_EXHAUSTED (NO_SPACE). Looks at the bytes,
   // so that what is zero for long stays a hole.
   Status Write(const std::byte* from, uint64_t bytes, const Waiter& waiter);
-  // The same for bytes that may not be there, which only the kernel looks at: ABORTED (MEMORY_FAULT).
+  // The same for bytes that may not be there, which only the kernel looks at: ABORTED
+  // (MEMORY_FAULT).
   Status WriteForeign(const std::byte* from, uint64_t bytes, const Waiter& waiter) {
-    return kind_ == Kind::kStream ? WriteStream(from, bytes, waiter)
-                                  : WriteAt(from, bytes, waiter);
+    return kind_ == Kind::kStream ? WriteStream(from, bytes, waiter) : WriteAt(from, bytes, waiter);
   }
 
   // Makes it what the name stands for. Where that fails, the file that was there still does; but

@@ -80,8 +80,7 @@ class AttachServer::Core {
     const uint64_t number = next_++;
     const Uid payer = identified->identity.uid.payer();
     const auto connection = std::make_shared<Connection>(
-        options_, thread_, closer_,
-        Connection::Client{std::move(socket), std::move(*identified)},
+        options_, thread_, closer_, Connection::Client{std::move(socket), std::move(*identified)},
         std::make_unique<EngineSession>(engine_, engine::Owner{payer, options_.node}, sessions_,
                                         asked_, thread_),
         [this, number] { Ended(number); });

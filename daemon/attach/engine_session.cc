@@ -6,9 +6,8 @@
 
 namespace onecopy::attach {
 
-EngineSession::EngineSession(engine::Turns engine, engine::Owner payer,
-                             engine::Sessions& sessions, const Asked& asked,
-                             std::shared_ptr<os::LoopThread> thread)
+EngineSession::EngineSession(engine::Turns engine, engine::Owner payer, engine::Sessions& sessions,
+                             const Asked& asked, std::shared_ptr<os::LoopThread> thread)
     : engine_(std::move(engine)),
       payer_(std::move(payer)),
       asked_(asked),
@@ -23,7 +22,7 @@ EngineSession::~EngineSession() {
 
 void EngineSession::Open(engine::ClientIdentity identity, Answer<std::string> answer) {
   Post([there = there_, thread = thread_, identity = std::move(identity),
-                answer = std::move(answer)]() mutable {
+        answer = std::move(answer)]() mutable {
     if (there->id) there->sessions.Close(*std::exchange(there->id, std::nullopt));
     Result<engine::Sessions::Opened> opened = there->sessions.Open(identity);
     if (opened.ok()) there->id = opened->id;
@@ -40,7 +39,7 @@ void EngineSession::Open(engine::ClientIdentity identity, Answer<std::string> an
 
 void EngineSession::Deposit(os::PassedFd fd, bool file, Answer<uint64_t> answer) {
   Post([there = there_, thread = thread_, fd = std::move(fd), file,
-                answer = std::move(answer)]() mutable {
+        answer = std::move(answer)]() mutable {
     Result<uint64_t> fd_handle =
         there->sessions.Deposit(there->id.value_or(engine::SessionId()), std::move(fd), file);
     thread->loop().Post([fd_handle = std::move(fd_handle), answer = std::move(answer)]() mutable {
@@ -67,7 +66,7 @@ engine::Reply<T> EngineSession::Bring(std::string what, std::string on, Answer<T
 
 void EngineSession::OpenRing(Answer<engine::RingGiven> answer) {
   Post([rings = asked_.rings, there = there_,
-                reply = Bring("OpenRing", {}, std::move(answer))]() mutable {
+        reply = Bring("OpenRing", {}, std::move(answer))]() mutable {
     rings->OpenRing(there->id.value_or(engine::SessionId()), std::move(reply));
   });
 }
@@ -76,8 +75,8 @@ void EngineSession::OpenRoute(Endpoint source, Endpoint destination,
                               Answer<engine::RingRoute> answer) {
   std::string on = source.ToString() + " -> " + destination.ToString();
   Post([rings = asked_.rings, there = there_, source = std::move(source),
-                destination = std::move(destination),
-                reply = Bring("OpenRoute", std::move(on), std::move(answer))]() mutable {
+        destination = std::move(destination),
+        reply = Bring("OpenRoute", std::move(on), std::move(answer))]() mutable {
     rings->OpenRoute(there->id.value_or(engine::SessionId()), std::move(source),
                      std::move(destination), std::move(reply));
   });
@@ -85,7 +84,7 @@ void EngineSession::OpenRoute(Endpoint source, Endpoint destination,
 
 void EngineSession::OpenSlab(Answer<engine::SlabGiven> answer) {
   Post([slabs = asked_.slabs, there = there_,
-                reply = Bring("OpenSlab", {}, std::move(answer))]() mutable {
+        reply = Bring("OpenSlab", {}, std::move(answer))]() mutable {
     slabs->OpenSlab(there->id.value_or(engine::SessionId()), std::move(reply));
   });
 }
@@ -94,8 +93,8 @@ void EngineSession::MapBuffer(std::string node, std::string buffer,
                               Answer<engine::MappingGiven> answer) {
   std::string on = node.empty() ? buffer : node + ":" + buffer;
   Post([mappings = asked_.mappings, there = there_, node = std::move(node),
-                buffer = std::move(buffer),
-                reply = Bring("MapBuffer", std::move(on), std::move(answer))]() mutable {
+        buffer = std::move(buffer),
+        reply = Bring("MapBuffer", std::move(on), std::move(answer))]() mutable {
     mappings->MapBuffer(there->id.value_or(engine::SessionId()), node, buffer, std::move(reply));
   });
 }

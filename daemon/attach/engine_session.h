@@ -19,7 +19,8 @@
 namespace onecopy::attach {
 
 // Thread `attach` only. Everything is posted to the engine, in turns with what others ask for, in
-// the order in which it is asked for, so the end of a session comes after its opening, also where nobody waits for the answer any more.
+// the order in which it is asked for, so the end of a session comes after its opening, also where
+// nobody waits for the answer any more.
 class EngineSession {
  public:
   template <typename T>

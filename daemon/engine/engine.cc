@@ -161,10 +161,10 @@ struct Engine::State {
               buffers,  grants,       inventory, messages,    transfers,   remote_transfers,
               sources,  destinations, bundles,   probe_slabs, ring_server, openings,
               exporter, importer,     removal}),
-        client({context,   owners,           sessions, buffers, files,  grants,   views,
-                inventory, arrivals,         catalog,  peers,   nodes,  probes,   path_rates,
-                transfers, remote_transfers, orders,   series,  rings,  openings, mappings,
-                removal}) {}
+        client({context, owners,     sessions,  buffers,          files,  grants,
+                views,   inventory,  arrivals,  catalog,          peers,  nodes,
+                probes,  path_rates, transfers, remote_transfers, orders, series,
+                rings,   openings,   mappings,  removal}) {}
 
   void Wire();
   void CancelAll(const Status& why);
@@ -308,8 +308,8 @@ void Engine::State::Wire() {
        .gone =
            [this](const std::string& node) {
              tickets.DropNode(node);
-             openings.DropPeer(node, {Code::kUnavailable, reasons::kPeerDown,
-                                      "node " + node + " has gone"});
+             openings.DropPeer(
+                 node, {Code::kUnavailable, reasons::kPeerDown, "node " + node + " has gone"});
              remote_transfers.PeerGone(node);
            },
        .distrusted =

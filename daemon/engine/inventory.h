@@ -16,8 +16,8 @@ namespace onecopy::engine {
 // Engine thread.
 class Inventory {
  public:
-  Inventory(std::string self, const Owners& owners, const Sessions& sessions, Buffers& buffers, Grants& grants,
-            Checksums& checksums)
+  Inventory(std::string self, const Owners& owners, const Sessions& sessions, Buffers& buffers,
+            Grants& grants, Checksums& checksums)
       : self_(std::move(self)),
         owners_(owners),
         sessions_(sessions),

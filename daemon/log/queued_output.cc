@@ -30,15 +30,14 @@ std::string Cut(std::string_view text, size_t most_bytes) {
 class Kept {
  public:
   explicit Kept(const Record& record)
-      : level_(record.level),
-        time_(record.time),
-        message_(Cut(record.message, kMaxMessageBytes)) {
+      : level_(record.level), time_(record.time), message_(Cut(record.message, kMaxMessageBytes)) {
     bytes_ = sizeof(Kept) + message_.size();
     fields_.reserve(record.fields.size());
     for (const Field& field : record.fields) {
       fields_.push_back({std::string(field.name), field.value, {}});
       Own& own = fields_.back();
-      if (const auto* text = std::get_if<std::string_view>(&field.value)) own.text = Cut(*text, kMaxValueBytes);
+      if (const auto* text = std::get_if<std::string_view>(&field.value))
+        own.text = Cut(*text, kMaxValueBytes);
       bytes_ += sizeof(Own) + own.name.size() + own.text.size();
     }
   }

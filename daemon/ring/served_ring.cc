@@ -133,8 +133,8 @@ Outcome ServedRing::Check(const Request& request, const Route* route, bool drain
   const ByteRange to{request.to, request.bytes};
   if (!Contains(route->from, from) || !Contains(route->to, to)) return Outcome::kOutOfRange;
   if (!route->one_memory) return Outcome::kSucceeded;
-  const bool overlap = Overlap({route->from_base + from.offset, from.bytes},
-                               {route->to_base + to.offset, to.bytes});
+  const bool overlap =
+      Overlap({route->from_base + from.offset, from.bytes}, {route->to_base + to.offset, to.bytes});
   return overlap ? Outcome::kOverlap : Outcome::kSucceeded;
 }
 

@@ -204,24 +204,23 @@ class ApiServer::Core {
                                           BytesOf(request));
           if (!share.ok()) return responder(share.status());
           responder.Keep(*std::move(share));
-          turns.Post(payer.owner, [there, method,
-                                   presented = Presented{std::move(token), *presenter, payer},
-                                   request = std::move(request),
-                                   responder = std::move(responder)]() mutable {
-            auto parsed = Parse(request);
-            if (!parsed.ok()) return responder(parsed.status());
-            const engine::Owner& owner = presented.payer.owner;
-            there.turns.Post(
-                owner, [there, method, presented,
-                        target = TargetOf(request), bytes = BytesOf(request),
-                        arguments = AsArguments(*std::move(parsed)),
-                        responder = std::move(responder)]() mutable {
-                  const auto who = Admit<Request>(there, presented, std::move(target), bytes,
-                                                  responder);
-                  if (!who.ok()) return responder(who.status());
-                  Forward(there.api, method, *who, std::move(arguments), std::move(responder));
-                });
-          });
+          turns.Post(
+              payer.owner,
+              [there, method, presented = Presented{std::move(token), *presenter, payer},
+               request = std::move(request), responder = std::move(responder)]() mutable {
+                auto parsed = Parse(request);
+                if (!parsed.ok()) return responder(parsed.status());
+                const engine::Owner& owner = presented.payer.owner;
+                there.turns.Post(
+                    owner, [there, method, presented, target = TargetOf(request),
+                            bytes = BytesOf(request), arguments = AsArguments(*std::move(parsed)),
+                            responder = std::move(responder)]() mutable {
+                      const auto who =
+                          Admit<Request>(there, presented, std::move(target), bytes, responder);
+                      if (!who.ok()) return responder(who.status());
+                      Forward(there.api, method, *who, std::move(arguments), std::move(responder));
+                    });
+              });
         });
   }
 
@@ -229,14 +228,12 @@ class ApiServer::Core {
   template <typename Request, typename Reply>
   static Result<Principal> Admit(const EngineSide& there, const Presented& presented,
                                  std::string target, uint64_t bytes, Responder<Reply>& responder) {
-    ONECOPY_ASSIGN_OR_RETURN(Principal who,
-                             there.sessions.FindFor(presented.text, presented.by));
+    ONECOPY_ASSIGN_OR_RETURN(Principal who, there.sessions.FindFor(presented.text, presented.by));
     Audit<Request>(responder, AskingOf(there.sessions, who), std::move(target));
     const Presenters::Payer& paid = presented.payer;
     if (PayerOf(OwnerOf(who)) == paid.owner && who.administrator == paid.administrator) return who;
-    ONECOPY_ASSIGN_OR_RETURN(
-        Share share,
-        there.ledger.Share(kChargedAs<Request>, OwnerOf(who), who.administrator, bytes));
+    ONECOPY_ASSIGN_OR_RETURN(Share share, there.ledger.Share(kChargedAs<Request>, OwnerOf(who),
+                                                             who.administrator, bytes));
     responder.Keep(std::move(share));
     return who;
   }
@@ -265,7 +262,7 @@ class ApiServer::Core {
     const auto watch = std::make_shared<std::optional<ClientApi::WatchId>>();
     const engine::Owner payer = there.presenters->PayerOf(context).owner;
     there.turns.Post(payer, [there, token = std::move(token), presenter = *presenter,
-                         id = *std::move(id), watcher, watch] {
+                             id = *std::move(id), watcher, watch] {
       const Status status = Subscribe(there, {token, presenter, {}}, id, watcher, watch.get());
       if (const auto call = watcher.lock(); call && !status.ok()) call->Fail(status);
     });
@@ -299,9 +296,8 @@ class ApiServer::Core {
   static Status SubscribeAs(const EngineSide& there, const Principal& who, const TransferId& id,
                             const std::weak_ptr<Subscriber<v1::Transfer>>& watcher,
                             std::optional<ClientApi::WatchId>* watch) {
-    ONECOPY_ASSIGN_OR_RETURN(
-        Share share,
-        there.ledger.Share(engine::Charged::kRequests, OwnerOf(who), who.administrator));
+    ONECOPY_ASSIGN_OR_RETURN(Share share, there.ledger.Share(engine::Charged::kRequests,
+                                                             OwnerOf(who), who.administrator));
     if (const auto call = watcher.lock()) call->Keep(std::move(share));
     ONECOPY_ASSIGN_OR_RETURN(
         *watch, there.api.WatchTransfer(who, id, [watcher](const TransferInfo& transfer) {

@@ -48,9 +48,8 @@ class ArrivalStream : public std::enable_shared_from_this<ArrivalStream> {
 
  private:
   Status BeginAs(const Principal& who, const std::string& buffer) {
-    ONECOPY_ASSIGN_OR_RETURN(
-        Share share,
-        there_.ledger.Share(engine::Charged::kRequests, OwnerOf(who), who.administrator));
+    ONECOPY_ASSIGN_OR_RETURN(Share share, there_.ledger.Share(engine::Charged::kRequests,
+                                                              OwnerOf(who), who.administrator));
     const auto call = watcher_.lock();
     if (!call) return OkStatus();
     call->Keep(std::move(share));
@@ -113,7 +112,7 @@ void ServeArrivals(const EngineSide& there, const grpc::ServerContext& context,
       std::make_shared<ArrivalStream>(there, there.presenters->PayerOf(context).owner, watcher);
   call->OnSent([stream] { stream->Post([stream] { stream->OnSent(); }); });
   stream->Post([stream, token = std::move(token), presenter = *presenter,
-                       buffer = *std::move(buffer), watcher] {
+                buffer = *std::move(buffer), watcher] {
     const Status status = stream->Begin(token, presenter, buffer);
     if (const auto waiting = watcher.lock(); waiting && !status.ok()) waiting->Fail(status);
   });

@@ -15,8 +15,9 @@ namespace onecopy::rpc {
 // Whether a request ends or gives back something, or only says that its caller lives.
 template <typename Request>
 inline constexpr bool kGivesBack =
-    std::same_as<Request, v1::CancelTransferRequest> || std::same_as<Request, v1::EndSeriesRequest> ||
-    std::same_as<Request, v1::DeleteBufferRequest> || std::same_as<Request, v1::DeleteGrantRequest> ||
+    std::same_as<Request, v1::CancelTransferRequest> ||
+    std::same_as<Request, v1::EndSeriesRequest> || std::same_as<Request, v1::DeleteBufferRequest> ||
+    std::same_as<Request, v1::DeleteGrantRequest> ||
     std::same_as<Request, v1::AcknowledgeArrivalsRequest> ||
     std::same_as<Request, v1::HelloRequest> || std::same_as<Request, v1::FinishRequest> ||
     std::same_as<Request, v1::CloseProbeRequest> ||

@@ -26,8 +26,8 @@ inline void* NewTag(Completed completed) { return new Completed(std::move(comple
 inline void FreeTag(void* tag) { delete static_cast<Completed*>(tag); }
 
 // Owns a queue and runs what completes on it, on a thread of that name, and what is posted to it
-// there. gRPC's own threads for this (of its callback API) are no choice: they sleep for up to 100 ms
-// while a call waits.
+// there. gRPC's own threads for this (of its callback API) are no choice: they sleep for up to 100
+// ms while a call waits.
 class QueueThread final : public Executor {
  public:
   QueueThread(std::unique_ptr<grpc::CompletionQueue> queue, const std::string& name);
@@ -37,8 +37,8 @@ class QueueThread final : public Executor {
 
   grpc::CompletionQueue& queue() { return *queue_; }
 
-  // The queue's thread alone: the task runs once what has completed meanwhile was dealt with, or much
-  // of it.
+  // The queue's thread alone: the task runs once what has completed meanwhile was dealt with, or
+  // much of it.
   void Post(Task task) override;
   bool InThread() const override;
 

@@ -211,11 +211,11 @@ Result<engine::Reservation> Parse(const v1::ReserveResponse& in, const Field& at
   ONECOPY_ASSIGN_OR_RETURN(value.lifetime, Parse(in.lifetime(), at / "lifetime"));
   if (in.file_pass() != v1::FILE_PASS_UNSPECIFIED) value.file_pass = ParsePass(in.file_pass());
   pieces = 0;  // those of the first part once more
-  ONECOPY_ASSIGN_OR_RETURN(value.parts,
-                           ParseEach(in.parts(), at / "parts",
-                                     [&pieces](const v1::ReservedPart& one, const Field& of) {
-                                       return ParseReserved(one, of, &pieces);
-                                     }));
+  ONECOPY_ASSIGN_OR_RETURN(
+      value.parts,
+      ParseEach(in.parts(), at / "parts", [&pieces](const v1::ReservedPart& one, const Field& of) {
+        return ParseReserved(one, of, &pieces);
+      }));
   return value;
 }
 

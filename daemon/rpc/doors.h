@@ -29,9 +29,10 @@ class Doors {
                                         size_t count, const std::vector<std::string>& always);
   ~Doors();
 
-  // The door for a connection of `who`, until they Leave. RESOURCE_EXHAUSTED (QUOTA) where the payer
-  // has too many, or others have them all. A door is not given to others before it has been unused for a while, so that
-  // nothing of an ended connection that gRPC may still have in hand is taken for theirs.
+  // The door for a connection of `who`, until they Leave. RESOURCE_EXHAUSTED (QUOTA) where the
+  // payer has too many, or others have them all. A door is not given to others before it has been
+  // unused for a while, so that nothing of an ended connection that gRPC may still have in hand is
+  // taken for theirs.
   Result<grpc::experimental::ExternalConnectionAcceptor*> Enter(const std::string& who,
                                                                 const engine::Owner& payer,
                                                                 os::Clock::time_point now);

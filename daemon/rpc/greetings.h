@@ -11,7 +11,8 @@
 
 namespace onecopy::rpc {
 
-// Any thread. gRPC does not say when a handshake is over; that a call has come by a connection does.
+// Any thread. gRPC does not say when a handshake is over; that a call has come by a connection
+// does.
 class Greetings {
  public:
   // By the listener: `greeted` runs, on any thread, with the first call from that address and port,

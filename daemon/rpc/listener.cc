@@ -235,7 +235,7 @@ class Listener::Core {
   os::LoopThread thread_;
   std::unique_ptr<os::Acceptor> acceptor_;
   std::unordered_map<int, Watched> watched_;
-  os::Newcomers newcomers_;  // of those, still being greeted as far as is known
+  os::Newcomers newcomers_;          // of those, still being greeted as far as is known
   os::EventLoop::TimerId look_ = 0;  // while there are connections
   os::Clock::time_point next_report_{};
   uint64_t unreported_ = 0;

@@ -31,8 +31,8 @@ struct ListenerOptions {
   // Says who connects, or why they may not.
   std::function<Result<Admitted>(int fd)> admit;
   // What connections are charged to, and as what. Where there is no room for one, the oldest of the
-  // same payer that is still being greeted has to go, or else the oldest of all; where there is none
-  // such, the newest.
+  // same payer that is still being greeted has to go, or else the oldest of all; where there is
+  // none such, the newest.
   engine::Ledger ledger{"", {}};
   engine::Charged charged = engine::Charged::kConnections;
   // Whether their handshakes are charged, too, until their first call (see Greetings).

@@ -133,37 +133,35 @@ class PeerServer::Core {
                                     grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
                                     grpc::ServerCompletionQueue*, void*),
              void (PeerApi::*method)(const std::string&, Parameters...), const Serving& serving) {
-    ServeUnary(service_, start, serving,
-               [there = there_, callers = callers_, method, turns = serving.turns,
-                greetings = serving.greetings](
-                   const grpc::ServerContext& context, Request request,
-                   Responder<Reply> responder) {
-                 Result<std::string> caller = callers->Of(context);
-                 Audit<Request>(responder, AskingOf(caller, request, context), TargetOf(request));
-                 if (!caller.ok()) return responder(caller.status());
-                 greetings->Called(context.peer());
-                 const engine::Owner payer = engine::WholeNode(*caller);
-                 auto share =
-                     there.ledger.Share(kChargedAs<Request>, payer, false, BytesOf(request));
-                 if (!share.ok()) return responder(share.status());
-                 responder.Keep(*std::move(share));
-                 turns.Post(payer, [there, method, payer, request = std::move(request),
-                                    from = From{*std::move(caller), context.peer(),
-                                                !there.tls && IsFromLoopback(context)},
-                                    responder = std::move(responder)]() mutable {
-                   auto parsed = Parse(request);
-                   if (!parsed.ok()) return responder(parsed.status());
-                   Complete(*parsed, from.address);
-                   there.turns.Post(payer, [there, method, from = std::move(from),
-                                            arguments = AsArguments(*std::move(parsed)),
-                                            responder = std::move(responder)]() mutable {
-                     const Status admitted = there.admit(from.node, from.local);
-                     if (!admitted.ok()) return responder(admitted);
-                     Forward(there.api, method, from.node, std::move(arguments),
-                             std::move(responder));
-                   });
-                 });
-               });
+    ServeUnary(
+        service_, start, serving,
+        [there = there_, callers = callers_, method, turns = serving.turns,
+         greetings = serving.greetings](const grpc::ServerContext& context, Request request,
+                                        Responder<Reply> responder) {
+          Result<std::string> caller = callers->Of(context);
+          Audit<Request>(responder, AskingOf(caller, request, context), TargetOf(request));
+          if (!caller.ok()) return responder(caller.status());
+          greetings->Called(context.peer());
+          const engine::Owner payer = engine::WholeNode(*caller);
+          auto share = there.ledger.Share(kChargedAs<Request>, payer, false, BytesOf(request));
+          if (!share.ok()) return responder(share.status());
+          responder.Keep(*std::move(share));
+          turns.Post(payer, [there, method, payer, request = std::move(request),
+                             from = From{*std::move(caller), context.peer(),
+                                         !there.tls && IsFromLoopback(context)},
+                             responder = std::move(responder)]() mutable {
+            auto parsed = Parse(request);
+            if (!parsed.ok()) return responder(parsed.status());
+            Complete(*parsed, from.address);
+            there.turns.Post(payer, [there, method, from = std::move(from),
+                                     arguments = AsArguments(*std::move(parsed)),
+                                     responder = std::move(responder)]() mutable {
+              const Status admitted = there.admit(from.node, from.local);
+              if (!admitted.ok()) return responder(admitted);
+              Forward(there.api, method, from.node, std::move(arguments), std::move(responder));
+            });
+          });
+        });
   }
 
   const There there_;
@@ -178,8 +176,7 @@ PeerServer::PeerServer(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 PeerServer::~PeerServer() = default;
 
 Result<std::unique_ptr<PeerServer>> PeerServer::Start(PeerServerOptions options,
-                                                      engine::Turns engine,
-                                                      engine::PeerApi& api) {
+                                                      engine::Turns engine, engine::PeerApi& api) {
   auto core = std::make_unique<Core>(engine, api, options);
   ONECOPY_RETURN_IF_ERROR(core->Start(std::move(options)));
   return std::unique_ptr<PeerServer>(new PeerServer(std::move(core)));

@@ -27,7 +27,7 @@ struct ServerOptions {
   size_t doors = 0;
   std::vector<std::string> with_door;
   engine::Ledger ledger{"", {}};  // what connections are charged to
-  bool reflection = false;  // whether programs may ask what services there are
+  bool reflection = false;        // whether programs may ask what services there are
   size_t most_health_watches = 256;
   // Answers that their clients have not read; where there are more, the calls of the oldest are
   // broken off.

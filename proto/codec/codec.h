@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "google/rpc/status.pb.h"
 #include "onecopy/arrival.h"
 #include "onecopy/buffer.h"
 #include "onecopy/capability.h"
@@ -24,7 +25,6 @@
 #include "onecopy/v1/common.pb.h"
 #include "onecopy/v1/node.pb.h"
 #include "onecopy/v1/transfer.pb.h"
-#include "google/rpc/status.pb.h"
 #include "proto/codec/field.h"
 
 namespace onecopy::codec {
@@ -58,8 +58,8 @@ void Print(const ChecksumResult& value, v1::Checksum* out);
 void Print(const Attempt& value, v1::Attempt* out);
 void Print(const Receipt& value, v1::Receipt* out);
 
-// google/rpc/status.proto, into `value`. Leniently as FromProto; strictly INVALID_ARGUMENT for a text
-// of it that is too long.
+// google/rpc/status.proto, into `value`. Leniently as FromProto; strictly INVALID_ARGUMENT for a
+// text of it that is too long.
 Status ParseStatus(const google::rpc::Status& in, const Field& at, Status* value);
 
 // transfer.proto

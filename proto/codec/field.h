@@ -45,8 +45,8 @@ inline constexpr size_t kItemText = 64;
 // kUnknown, a number that makes no sense is taken as it is, and nothing is refused.
 enum class Strictness { kStrict, kLenient };
 
-// Where in a message a field is, as in "transfer.plan.steps[2].node", how strictly it is read, and how
-// much text may still come. Made on the way down and written out only where something is wrong;
+// Where in a message a field is, as in "transfer.plan.steps[2].node", how strictly it is read, and
+// how much text may still come. Made on the way down and written out only where something is wrong;
 // valid while the one that it was made from is.
 class Field {
  public:

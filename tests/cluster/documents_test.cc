@@ -100,6 +100,7 @@ constexpr Known kBlocks[] = {
     {"README.md", "node east  ", kNothingToType, "a drawing"},
     {"docs/architecture.md", "client/cli   client/python", kNothingToType, "a drawing"},
     {"docs/cpp.md", "const auto stream = ", kNothingToType, "C++; unit/client has its like"},
+    {"docs/cpp.md", "onecopy::ArrayShape column", kNothingToType, "C++; unit/client has its like"},
     {"docs/cpp.md", "auto queue = ", kNothingToType, "C++; unit/client has its like"},
     {"docs/cpp.md", "auto pool = ", kNothingToType, "C++; cluster/pool has its like"},
     {"docs/cpp.md", "auto weights = client->MapBuffer", kNothingToType,

@@ -265,7 +265,7 @@ TEST_CASE("nothing is written but regular files below the folder, whatever the p
     with.Refuses(root + "x/new" + range, "PERMISSION_DENIED", "ACCESS_DENIED");
     with.Refuses("/dev/full" + std::string(range), "PERMISSION_DENIED", "ACCESS_DENIED");
     with.Refuses(root + "/" + std::string(300, 'n') + range, "INVALID_ARGUMENT", "BAD_ARGUMENT");
-    with.Refuses("/" + std::string(5000, 'n') + range, "INVALID_ARGUMENT", "BAD_ENDPOINT");
+    with.Refuses("/" + std::string(5000, 'n') + range, "INVALID_ARGUMENT", "BAD_NAME");
   }
   // A folder that is there but not the daemon's to write, and one that is.
   with.east.Do({"cp", "b@0+3", with.At("folder/new")});

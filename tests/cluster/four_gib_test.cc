@@ -39,7 +39,8 @@ TEST_CASE("more than 4 GiB of sparse memory arrive whole between two nodes") {
   }
   Pair pair;
   Client east = pair.east.Connect();
-  const HostBuffer source = Must(east.CreateHostBuffer("a", kBytes));
+  const HostBuffer source =
+      Must(east.CreateHostBuffer("a", kBytes, onecopy::HostPages::kWhenTouched));
   const std::string mark = Payload(8192);
   const uint64_t marked[] = {0, kGiB - 4096, 2 * kGiB - 4095, 4 * kGiB - 4096, kBytes - 8192};
   for (const uint64_t place : marked) std::memcpy(source.data() + place, mark.data(), mark.size());

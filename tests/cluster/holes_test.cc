@@ -104,6 +104,7 @@ TEST_CASE("a copy whose process is killed leaves nothing beside the file") {
     });
     command.Signal(signal);
     const int status = command.Wait();
+    INFO("signal " << signal << ", status " << status << ": " << ReadFile(folder / "err"));
     CHECK((status == 0 || status == (signal == SIGKILL ? 1000 + SIGKILL : 130)));
     const auto names = std::distance(fs::directory_iterator(folder.path()), {});
     CHECK(names == 2);  // the file, and what the command said

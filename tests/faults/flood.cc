@@ -20,7 +20,8 @@ int ConnectAs(uid_t uid, const std::string& path) {
   int error = 0;
   std::thread([&] {
     // Of this thread alone, which the functions of the C library are not.
-    if (::syscall(SYS_setresgid, uid, uid, uid) != 0 || ::syscall(SYS_setresuid, uid, uid, 0) != 0) {
+    if (::syscall(SYS_setresgid, uid, uid, uid) != 0 ||
+        ::syscall(SYS_setresuid, uid, uid, 0) != 0) {
       error = errno;
       return;
     }

@@ -28,7 +28,7 @@ const std::string kQuick =
 class Impostor {
  public:
   Impostor(const Node& of, bool in_container) {
-    std::filesystem::permissions(folder_.path(), std::filesystem::perms(0777));
+    if (!in_container) REQUIRE(::chown(folder_.path().c_str(), kImpostor, kImpostor) == 0);
     std::vector<std::string> arguments = {"--name",  of.name(),     "--listen",  of.address(),
                                           "--lanes", "127.0.0.1:0", "--run-dir", run_dir()};
     ProcessOptions options{.program = "onecopyd", .error_file = folder_ / "log"};

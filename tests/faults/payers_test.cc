@@ -97,8 +97,9 @@ class Town {
   }
 
   Authority authority;
-  Node west{"west", {.config = "api_listen = \"127.0.0.1:0\"\n" + Tls() + kLimits +
-                               "[peers.mallory]\n[peering]\nheartbeat = \"1s\"\n"}};
+  Node west{"west",
+            {.config = "api_listen = \"127.0.0.1:0\"\n" + Tls() + kLimits +
+                       "[peers.mallory]\n[peering]\nheartbeat = \"1s\"\n"}};
 
  private:
   std::string Tls() {
@@ -114,8 +115,7 @@ using Times = std::vector<std::pair<std::string, Seconds>>;
 Times Measure(const Node& node) {
   constexpr size_t kTimes = 3;
   Times all;
-  for (const auto& [name, command] :
-       std::vector<std::pair<std::string, std::vector<std::string>>>{
+  for (const auto& [name, command] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {"list", {"buffer", "ls"}},
            {"transfer", {"cp", "v", "w"}},
            {"checksum", {"cp", "v", "w", "--checksum"}}}) {
@@ -162,9 +162,8 @@ uint64_t Kept(Node& node) {
 
 void CheckGivenBack(Town& town) {
   const Clock::time_point begun = Clock::now();
-  WaitUntil("everything is given back", [&] {
-    return Kept(town.west) == 0 && town.Grown() < kBudget / 4;
-  });
+  WaitUntil("everything is given back",
+            [&] { return Kept(town.west) == 0 && town.Grown() < kBudget / 4; });
   CHECK(Clock::now() - begun <= kGivenBack);
 }
 
@@ -182,8 +181,7 @@ void AwaitFull(const Flood& flood, bool fills) {
 
 // The victim takes three times what it takes alone at most. Where that is because the machine is
 // busy, alone is while another daemon is asked for the same.
-void CheckBeside(Town& town, const Times& alone, const Case& here,
-                 const Case& there) {
+void CheckBeside(Town& town, const Times& alone, const Case& here, const Case& there) {
   constexpr double kMost = 3;
   constexpr int kTries = 3;
   INFO(here.what);
@@ -221,15 +219,13 @@ std::vector<Case> OfUser(const ApiUser& user, const std::string& own) {
   std::vector<Case> cases;
   v1::ListTransfersRequest list;
   list.set_page_size(1000);
-  cases.push_back({"lists", Calls(*user.transfers,
-                                  &v1::TransferService::Stub::AsyncListTransfers, prepare,
-                                  Always(list))});
+  cases.push_back({"lists", Calls(*user.transfers, &v1::TransferService::Stub::AsyncListTransfers,
+                                  prepare, Always(list))});
   v1::SumBufferRequest sum;
   *sum.mutable_range() = End("large");
-  cases.push_back({"checksums of a large buffer",
-                   Calls(*user.buffers, &v1::BufferService::Stub::AsyncSumBuffer, prepare,
-                         Always(sum)),
-                   1024});
+  cases.push_back(
+      {"checksums of a large buffer",
+       Calls(*user.buffers, &v1::BufferService::Stub::AsyncSumBuffer, prepare, Always(sum)), 1024});
   cases.push_back({"buffers", Calls(*user.buffers, &v1::BufferService::Stub::AsyncCreateBuffer,
                                     prepare, std::function([own](uint64_t number) {
                                       v1::CreateBufferRequest request;
@@ -254,30 +250,29 @@ std::vector<Case> OfUser(const ApiUser& user, const std::string& own) {
   whole.mutable_source()->set_bytes(4096);
   *whole.mutable_destination() = End("large");
   whole.mutable_destination()->set_offset_bytes(kMiB);
-  cases.push_back({"transfers", Calls(*user.transfers,
-                                      &v1::TransferService::Stub::AsyncCreateTransfer, prepare,
-                                      Always(whole))});
+  cases.push_back(
+      {"transfers", Calls(*user.transfers, &v1::TransferService::Stub::AsyncCreateTransfer, prepare,
+                          Always(whole))});
   v1::OpenSeriesRequest series;
   series.mutable_source()->set_file(std::string(4000, 'f'));
   *series.mutable_destination() = End("large");
-  cases.push_back({"series that never end",
-                   Calls(*user.transfers, &v1::TransferService::Stub::AsyncOpenSeries, prepare,
-                         Always(series)),
-                   kAtATime, true});
+  cases.push_back(
+      {"series that never end",
+       Calls(*user.transfers, &v1::TransferService::Stub::AsyncOpenSeries, prepare, Always(series)),
+       kAtATime, true});
   v1::EndSeriesRequest end;
   end.set_id("none");
   end.mutable_failure()->set_code(1);
   end.mutable_failure()->set_message(std::string(4 * kMiB, 'x'));
-  cases.push_back({"ends with very long texts",
-                   Calls(*user.transfers, &v1::TransferService::Stub::AsyncEndSeries, prepare,
-                         Always(end)),
-                   16});
+  cases.push_back(
+      {"ends with very long texts",
+       Calls(*user.transfers, &v1::TransferService::Stub::AsyncEndSeries, prepare, Always(end)),
+       16});
   v1::SendMessageRequest message;
   *message.mutable_destination() = End("large");
   message.set_message(std::string(4096, 'm'));
-  cases.push_back({"messages", Calls(*user.arrivals,
-                                     &v1::ArrivalService::Stub::AsyncSendMessage, prepare,
-                                     Always(message))});
+  cases.push_back({"messages", Calls(*user.arrivals, &v1::ArrivalService::Stub::AsyncSendMessage,
+                                     prepare, Always(message))});
   v1::CreateGrantRequest grant;
   *grant.mutable_range() = End(own + "0");
   grant.set_to("1");
@@ -331,16 +326,14 @@ std::vector<Case> OfPeer(HostilePeer& peer) {
     v1::Refusal& refused = *plan.mutable_transfer()->mutable_plan()->add_refused();
     refused.set_detail(std::string(4000, 'x'));
   }
-  cases.push_back(
-      {"plans of very much text", Calls(peer.stub(), &Stub::AsyncPrepare, prepare, Always(plan)),
-       16});
+  cases.push_back({"plans of very much text",
+                   Calls(peer.stub(), &Stub::AsyncPrepare, prepare, Always(plan)), 16});
   v1::ReportRequest report;
   report.mutable_transfer()->set_id("t");
   report.mutable_transfer()->mutable_error()->set_code(1);
   report.mutable_transfer()->mutable_error()->set_message(std::string(4 * kMiB, 'x'));
-  cases.push_back(
-      {"reports of very much text", Calls(peer.stub(), &Stub::AsyncReport, prepare, Always(report)),
-       16});
+  cases.push_back({"reports of very much text",
+                   Calls(peer.stub(), &Stub::AsyncReport, prepare, Always(report)), 16});
   return cases;
 }
 

@@ -21,8 +21,8 @@ struct ProcessNamespaces {
   NamespaceView user;
   NamespaceView pid;
   // The process's control group: its path, for people, and a name of a-z, 0-9 and '-' that no other
-  // group of this machine has or will have, which tells connections apart, and no owners. Both empty for the root group and where it cannot be
-  // seen.
+  // group of this machine has or will have, which tells connections apart, and no owners. Both
+  // empty for the root group and where it cannot be seen.
   std::string cgroup;
   std::string cgroup_id;
 };

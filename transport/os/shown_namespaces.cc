@@ -35,8 +35,7 @@ std::optional<Identity> IdentityOf(int fd) {
 }
 
 std::optional<Identity> OwnIdentity(const char* kind) {
-  const UniqueFd own(
-      ::open((std::string("/proc/self/ns/") + kind).c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd own(::open((std::string("/proc/self/ns/") + kind).c_str(), O_RDONLY | O_CLOEXEC));
   return IdentityOf(own.get());
 }
 

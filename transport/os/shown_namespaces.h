@@ -9,9 +9,10 @@
 namespace onecopy::os {
 
 // What `seen` lacks of the process with that number, filled in from descriptors of its user and PID
-// namespaces (/proc/self/ns). Such a descriptor is had by who is in there, or has a debugger's rights
-// over somebody who is; what the kernel shows by itself is never replaced by it, so that nobody can
-// show this process's own namespaces, or another user namespace than its own where that is seen.
+// namespaces (/proc/self/ns). Such a descriptor is had by who is in there, or has a debugger's
+// rights over somebody who is; what the kernel shows by itself is never replaced by it, so that
+// nobody can show this process's own namespaces, or another user namespace than its own where that
+// is seen.
 //
 // INVALID_ARGUMENT (BAD_HANDLE) for what are no such descriptors, for namespaces that cannot be the
 // process's: a PID namespace that it is not in (Linux 6.11 tells), or that belongs to another user

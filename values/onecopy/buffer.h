@@ -24,9 +24,9 @@ enum class MemoryAccess { kRead, kReadWrite };
 struct BufferInfo {
   std::string node;
   std::string name;
-  std::string id;      // changes when a buffer is made anew under the same name
-  std::string memory;  // "host", "cuda", "dmabuf"
-  std::string device;  // UUID of the GPU; empty for host memory, and for "process-gpu"
+  std::string id;           // changes when a buffer is made anew under the same name
+  std::string memory;       // "host", "cuda", "dmabuf"
+  std::string device;       // UUID of the GPU; empty for host memory, and for "process-gpu"
   uint64_t bytes = 0;       // of an array, those of its elements
   std::string owner;        // uid@node
   bool registered = false;  // a client's own memory, rather than allocated by the daemon

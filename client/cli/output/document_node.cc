@@ -149,8 +149,7 @@ Json ToJson(const NodeInfo& node) {
   for (const AccountInfo& account : node.accounts) {
     Json charges = Json::array();
     for (const ChargeInfo& charge : account.charges) {
-      charges.push_back(
-          {{"what", charge.what}, {"count", charge.count}, {"bytes", charge.bytes}});
+      charges.push_back({{"what", charge.what}, {"count", charge.count}, {"bytes", charge.bytes}});
     }
     document["accounts"].push_back({{"payer", account.payer}, {"charges", std::move(charges)}});
   }

@@ -80,8 +80,8 @@ class Node {
   // `node` empty: this one.
   std::string CreateBuffer(const std::string& name, uint64_t bytes, const std::string& memory,
                            const std::string& node);
-  // Names of arrays in buffers of this node: name, buffer, offset of the first element, dtype, bytes
-  // of an element, shape, strides in bytes. A list of documents.
+  // Names of arrays in buffers of this node: name, buffer, offset of the first element, dtype,
+  // bytes of an element, shape, strides in bytes. A list of documents.
   using View = std::tuple<std::string, std::string, uint64_t, std::string, uint64_t,
                           std::vector<uint64_t>, std::vector<uint64_t>>;
   std::string CreateViews(const std::vector<View>& views);

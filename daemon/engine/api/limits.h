@@ -25,11 +25,11 @@ struct Limits {
   Limit grants{8192, 65'536};       // given
   Limit transfers{16'384, 65'536};  // under way
   Limit rings{256, 1024};
-  Limit routes{1024, 8192};      // of rings
-  Limit openings{4096, 65'536};  // for rings of other nodes
-  Limit files{512, 4096};        // of exports, open for users of other nodes
+  Limit routes{1024, 8192};       // of rings
+  Limit openings{4096, 65'536};   // for rings of other nodes
+  Limit files{512, 4096};         // of exports, open for users of other nodes
   Limit files_of_one{256, 4096};  // the same of each of a node's users, by that node's word
-  Limit arrivals{4096, 65'536};  // that whoever watches has not dealt with
+  Limit arrivals{4096, 65'536};   // that whoever watches has not dealt with
   size_t arrivals_per_buffer = 1024;
   Limit watches{1024, 8192};  // of arrivals
   Limit slabs{64, 256};

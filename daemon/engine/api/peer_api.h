@@ -120,7 +120,7 @@ struct PrepareRequest {
   uint64_t loan = 0;  // not 0: the reader has borrowed the memory, and uses no connection
   std::optional<TransferInfo> series = {};  // as in StartRequest
   std::vector<std::string> nics = {};  // of the source, that the reader is going to read through
-  bool places = false;  // the reader reads by Reservation::place
+  bool places = false;                 // the reader reads by Reservation::place
 };
 
 // Over a connection, what else there is to know comes through the channel.

@@ -19,8 +19,7 @@ Arrivals::Arrivals(Context& context, Buffers& buffers)
       buffers_(buffers),
       per_buffer_(context.options.limits.arrivals_per_buffer) {}
 
-Result<Arrivals::Room> Arrivals::TakeRoom(const Buffer& buffer, size_t most,
-                                          size_t message_bytes) {
+Result<Arrivals::Room> Arrivals::TakeRoom(const Buffer& buffer, size_t most, size_t message_bytes) {
   Box& box = boxes_[buffer.id];
   if (*box.taken >= most) {
     return Status(Code::kResourceExhausted, reasons::kQuota,

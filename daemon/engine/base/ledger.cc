@@ -24,9 +24,9 @@ constexpr uint64_t kLarge = 64 * kKiB;
 
 struct Rule {
   std::string_view things;
-  std::string_view key = {};         // of [limits]; empty: its bytes alone are bounded
-  Limit Limits::*number = nullptr;   // likewise
-  uint64_t one = 0;                  // bytes that each takes, whatever it brings
+  std::string_view key = {};        // of [limits]; empty: its bytes alone are bounded
+  Limit Limits::*number = nullptr;  // likewise
+  uint64_t one = 0;                 // bytes that each takes, whatever it brings
   // Bytes beside the share: these parts of a share and of the total; 0: they are of the share.
   uint64_t each_part = 0;
   uint64_t total_part = 0;
@@ -192,9 +192,9 @@ struct Ledger::Books {
     const uint64_t has = account == nullptr ? 0
                          : of_share         ? account->shared
                                             : account->of[index].bytes;
-    const Verdict verdict = Judge(limit, limits.reserved_percent, has,
-                                  of_share ? shared : kind_bytes[index], rule.one + bytes,
-                                  administrator);
+    const Verdict verdict =
+        Judge(limit, limits.reserved_percent, has, of_share ? shared : kind_bytes[index],
+              rule.one + bytes, administrator);
     if (verdict == Verdict::kFits) return OkStatus();
     return MemoryFull(payer, account, kind, verdict, rule.one + bytes);
   }
@@ -210,11 +210,11 @@ struct Ledger::Books {
               "let go of some, or raise [limits] " + key + "_per_user, which is " +
                   std::to_string(limit.each)};
     }
-    return {Code::kResourceExhausted, reasons::kQuota,
-            "node " + node + " has " + std::to_string(counts[index].all) + " " + things +
-                ", as many as it takes" + Beside(verdict),
-            "try again later, or raise [limits] " + key + ", which is " +
-                std::to_string(limit.total)};
+    return {
+        Code::kResourceExhausted, reasons::kQuota,
+        "node " + node + " has " + std::to_string(counts[index].all) + " " + things +
+            ", as many as it takes" + Beside(verdict),
+        "try again later, or raise [limits] " + key + ", which is " + std::to_string(limit.total)};
   }
 
   Status MemoryFull(const Owner& payer, const Account* account, Charged kind, Verdict verdict,
@@ -225,8 +225,8 @@ struct Ledger::Books {
                                FormatBytes(each ? limits.memory.each : limits.memory.total);
     if (!each) {
       return {Code::kResourceExhausted, reasons::kQuota,
-              "the users of node " + node + " have as much of its memory as they may have together" +
-                  Beside(verdict),
+              "the users of node " + node +
+                  " have as much of its memory as they may have together" + Beside(verdict),
               "try again later, or " + remedy};
     }
     const std::string what =
@@ -243,8 +243,8 @@ struct Ledger::Books {
     std::vector<std::pair<uint64_t, std::string_view>> of;
     uint64_t sum = 0;
     for (size_t i = 0; i < kChargedKinds; ++i) {
-      const bool counts = IsShared(kind) ? IsShared(static_cast<Charged>(i))
-                                         : i == static_cast<size_t>(kind);
+      const bool counts =
+          IsShared(kind) ? IsShared(static_cast<Charged>(i)) : i == static_cast<size_t>(kind);
       if (!counts || account->of[i].bytes == 0) continue;
       of.emplace_back(account->of[i].bytes, kRules[i].things);
       sum += account->of[i].bytes;
@@ -264,10 +264,10 @@ struct Ledger::Books {
   std::map<Owner, Account> accounts ONECOPY_GUARDED_BY(mutex);  // of payers
   std::array<Sum, kChargedKinds> counts ONECOPY_GUARDED_BY(mutex){};
   std::array<Sum, kChargedKinds> kind_bytes ONECOPY_GUARDED_BY(mutex){};
-  Sum shared ONECOPY_GUARDED_BY(mutex);  // bytes of the kinds that are of the share
-  uint64_t memory ONECOPY_GUARDED_BY(mutex) = 0;  // bytes of everything
+  Sum shared ONECOPY_GUARDED_BY(mutex);               // bytes of the kinds that are of the share
+  uint64_t memory ONECOPY_GUARDED_BY(mutex) = 0;      // bytes of everything
   uint64_t given_back ONECOPY_GUARDED_BY(mutex) = 0;  // by large ones, since `fell` ran last
-  uint64_t peak ONECOPY_GUARDED_BY(mutex) = 0;    // the most of it since `fell` ran last
+  uint64_t peak ONECOPY_GUARDED_BY(mutex) = 0;        // the most of it since `fell` ran last
   std::function<void()> fell ONECOPY_GUARDED_BY(mutex);
 };
 

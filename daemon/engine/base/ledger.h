@@ -31,8 +31,8 @@ enum class Charged : uint8_t {
   kGrants,
   kTickets,
   kTransfers,
-  kHistory,  // ended transfers and requests that are still known
-  kFiles,    // of exports
+  kHistory,     // ended transfers and requests that are still known
+  kFiles,       // of exports
   kFilesOfOne,  // the same of one of a peer's users, who pays nothing
   kRings,
   kRoutes,
@@ -90,7 +90,8 @@ class Ledger {
 
   // One more, with so many bytes beside those that each of the kind takes, for as long as the
   // charge stays. RESOURCE_EXHAUSTED (QUOTA), which names the limit and where it is set.
-  Result<Charge> Take(Charged kind, const Owner& owner, bool administrator, uint64_t bytes = 0) const;
+  Result<Charge> Take(Charged kind, const Owner& owner, bool administrator,
+                      uint64_t bytes = 0) const;
   Result<Charge> Take(Charged kind, const Principal& who, uint64_t bytes = 0) const {
     return Take(kind, OwnerOf(who), who.administrator, bytes);
   }
@@ -109,8 +110,8 @@ class Ledger {
   uint64_t bytes() const;  // of everything
   // What each payer has, at most so many, whoever has most bytes first.
   std::vector<AccountInfo> Describe(size_t most) const;
-  // `fell` runs, on any thread, when much has been given back since it ran last, and must not block.
-  // Null ends that.
+  // `fell` runs, on any thread, when much has been given back since it ran last, and must not
+  // block. Null ends that.
   void OnFall(std::function<void()> fell) const;
   // Within which the bytes of a kind must be: alone, or with all others that are of the share.
   Limit ByteLimit(Charged kind) const;

@@ -30,8 +30,8 @@ inline Owner PayerOf(const Owner& owner) { return {owner.uid.payer(), owner.node
 inline Owner WholeNode(const std::string& node) { return {Owner::kNobody, node}; }
 // Likewise of an address from which somebody has connected and not said yet who it is.
 Owner Stranger(const std::string& address);
-// Who pays at node `self` for what was asked for at `node` on the owner's behalf: the owner where it
-// was asked for here, else that node as a whole.
+// Who pays at node `self` for what was asked for at `node` on the owner's behalf: the owner where
+// it was asked for here, else that node as a whole.
 inline Owner PayerAt(const std::string& self, const std::string& node, const Owner& owner) {
   return node == self ? PayerOf(owner) : WholeNode(node);
 }

@@ -35,6 +35,16 @@ auto FirstAfter(const Items& items, const std::string& token) {
   }
 }
 
+// The items of a list from one on.
+template <typename Iterator>
+struct From {
+  Iterator begin() const { return first; }
+  Iterator end() const { return last; }
+
+  Iterator first;
+  Iterator last;
+};
+
 // What a page may take, so that none takes long to make or to send: its first item always does.
 inline constexpr uint64_t kPageBytes = uint64_t{256} << 10;
 

@@ -8,8 +8,7 @@ namespace onecopy::engine {
 namespace {
 
 template <typename Route>
-void PrepareBy(Context& context, const WorkQueue& queue, const RegionRef& from,
-               const RegionRef& to,
+void PrepareBy(Context& context, const WorkQueue& queue, const RegionRef& from, const RegionRef& to,
                Result<std::unique_ptr<Route>> (Copier::*prepare)(const RegionRef&,
                                                                  const RegionRef&),
                Reply<std::shared_ptr<Route>> reply) {

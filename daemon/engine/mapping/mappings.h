@@ -9,8 +9,8 @@
 
 #include "daemon/engine/api/mapping_api.h"
 #include "daemon/engine/base/context.h"
-#include "daemon/engine/base/owners.h"
 #include "daemon/engine/base/ledger.h"
+#include "daemon/engine/base/owners.h"
 #include "daemon/engine/base/shared_memory.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/grants.h"

@@ -47,7 +47,11 @@ struct Peers::Peer {
 };
 
 Peers::Peers(Context& context, Catalog& catalog, PeerDialer& dialer)
-    : context_(context), catalog_(catalog), dialer_(dialer), admission_(context.options), presence_(context) {}
+    : context_(context),
+      catalog_(catalog),
+      dialer_(dialer),
+      admission_(context.options),
+      presence_(context) {}
 
 Peers::~Peers() = default;
 

@@ -343,9 +343,9 @@ Result<BufferId> Buffers::AddExported(const Owner& owner, const std::string& nam
   draft.bytes = file->bytes();
   draft.file = true;
   draft.exported = draft.kept = use == FileUse::kRead;
-  ONECOPY_ASSIGN_OR_RETURN(draft.charge,
-                           context_.ledger.Take(Charged::kBuffers,
-                                                PayerAt(context_.node(), owner.node, owner), false));
+  ONECOPY_ASSIGN_OR_RETURN(
+      draft.charge,
+      context_.ledger.Take(Charged::kBuffers, PayerAt(context_.node(), owner.node, owner), false));
   draft.region = std::move(file);
   return Place(std::move(draft)).id;
 }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "daemon/engine/base/context.h"
-#include "daemon/engine/base/owners.h"
 #include "daemon/engine/base/ledger.h"
+#include "daemon/engine/base/owners.h"
 #include "daemon/engine/registry/request_log.h"
 #include "daemon/engine/registry/sessions.h"
 #include "daemon/engine/registry/slabs.h"
@@ -34,16 +34,16 @@ struct Buffer {
   std::set<TransferId> users;                      // transfers that hold it
   std::map<uint64_t, std::string> mapped_by = {};  // clients that have mapped it: see Mappings
   Status removing;                                 // not OK once it is on its way out: why
-  Ledger::Charge charge = {};        // of its owner, or of the node that its owner is of
+  Ledger::Charge charge = {};       // of its owner, or of the node that its owner is of
   std::shared_ptr<void> room = {};  // of that node: see PeerRoom
   bool keep_arrivals = false;       // see CreateBufferRequest
   bool file = false;  // a client's file, called as the client does: for one transfer, in no list
   bool exported = false;  // a file of this node's, opened for a user to read: see Exports
   bool kept = false;      // though nobody uses it now: another node may have it read, or once more
-  std::optional<BufferId> view_of = {};   // of a view: whose memory it is a part of
-  uint64_t offset = 0;                    // of a view, in the region
-  std::optional<ArrayShape> array = {};   // of a view: how its elements lie from there on
-  std::set<BufferId> views = {};          // of its memory
+  std::optional<BufferId> view_of = {};  // of a view: whose memory it is a part of
+  uint64_t offset = 0;                   // of a view, in the region
+  std::optional<ArrayShape> array = {};  // of a view: how its elements lie from there on
+  std::set<BufferId> views = {};         // of its memory
 
   // The buffer that has the memory.
   BufferId memory() const { return view_of.value_or(id); }
@@ -53,10 +53,7 @@ struct Buffer {
 class Buffers {
  public:
   Buffers(Context& context, Sessions& sessions, const Slabs& slabs, RequestMemory& memory)
-      : context_(context),
-        sessions_(sessions),
-        slabs_(slabs),
-        requests_(memory, "buffer") {}
+      : context_(context), sessions_(sessions), slabs_(slabs), requests_(memory, "buffer") {}
 
   // Room for a buffer that is going to be made, to be kept as long as it is.
   using TakeRoom = std::function<Result<std::shared_ptr<void>>()>;

@@ -247,8 +247,8 @@ void Exports::DropPlanned(BufferId id) {
   if (found != held_.end() && found->second.planned_until != os::Clock::time_point()) Drop(id);
 }
 
-// What is written goes with its transfer as it is; what is read stays open until its last reader has
-// let go of it.
+// What is written goes with its transfer as it is; what is read stays open until its last reader
+// has let go of it.
 void Exports::EndTransfer(const TransferId& transfer) {
   for (auto found = by_transfer_.find(transfer); found != by_transfer_.end();
        found = by_transfer_.find(transfer)) {

@@ -29,9 +29,7 @@ GrantId MakeId(const std::string& boot_id, uint64_t number) {
 }  // namespace
 
 Grants::Grants(Context& context, Owners& owners, const Sessions& sessions)
-    : context_(context),
-      owners_(owners),
-      sessions_(sessions) {}
+    : context_(context), owners_(owners), sessions_(sessions) {}
 
 Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, const ByteRange& range,
                                  const Owner& to, bool read, bool write,

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "daemon/engine/base/context.h"
-#include "daemon/engine/base/owners.h"
 #include "daemon/engine/base/ledger.h"
+#include "daemon/engine/base/owners.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/sessions.h"
 

@@ -34,8 +34,7 @@ Result<Identified> Identify(int socket, const os::PeerProcess& peer, os::Namespa
 
 Status TakeShown(Identified& client, int user_fd, int pid_fd, os::NamespaceNames& names) {
   ClientIdentity& identity = client.identity;
-  ONECOPY_ASSIGN_OR_RETURN(client.seen,
-                           os::WithShown(client.seen, identity.pid, user_fd, pid_fd));
+  ONECOPY_ASSIGN_OR_RETURN(client.seen, os::WithShown(client.seen, identity.pid, user_fd, pid_fd));
   os::NamespaceNames::Name name = names.Of(client.seen);
   identity.uid = {identity.uid.number, std::move(name.text)};
   identity.held_namespaces = std::move(name.held);

@@ -21,8 +21,9 @@ Result<uint64_t> Openings::Begin(Opening opening) {
     return Status(Code::kUnavailable, reasons::kDraining,
                   "node " + context_.node() + " is shutting down and takes no new transfers");
   }
-  ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge charge,
-                           context_.ledger.Take(Charged::kOpenings, WholeNode(opening.peer), false));
+  ONECOPY_ASSIGN_OR_RETURN(
+      Ledger::Charge charge,
+      context_.ledger.Take(Charged::kOpenings, WholeNode(opening.peer), false));
   uint64_t number = os::RandomNumber();
   while (number == 0 || entries_.contains(number)) ++number;
   Entry& entry = entries_[number];

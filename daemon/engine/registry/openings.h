@@ -32,8 +32,8 @@ class Openings {
 
   explicit Openings(const Context& context) : context_(context) {}
 
-  // Its number, before it is ready. RESOURCE_EXHAUSTED (QUOTA) where its peer has too many; UNAVAILABLE on a
-  // node that shuts down.
+  // Its number, before it is ready. RESOURCE_EXHAUSTED (QUOTA) where its peer has too many;
+  // UNAVAILABLE on a node that shuts down.
   Result<uint64_t> Begin(Opening opening);
   // It is ready. Why it has been ended by `close`, where it was to end meanwhile.
   Status Ready(uint64_t number, Close close);

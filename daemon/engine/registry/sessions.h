@@ -53,7 +53,8 @@ class Sessions {
 
   // `daemon_uid` is an administrator's, as is uid 0, in the daemon's own namespaces.
   Sessions(std::string node, uint32_t daemon_uid, Ledger ledger);
-  Sessions(const std::string& node, uint32_t daemon_uid)  // with the limits that there are by default
+  Sessions(const std::string& node,
+           uint32_t daemon_uid)  // with the limits that there are by default
       : Sessions(node, daemon_uid, Ledger(node, {})) {}
 
   Result<Opened> Open(const ClientIdentity& identity);

@@ -16,7 +16,7 @@ namespace {
 
 // Long enough for a destination that waits for its turn with the staging slots.
 constexpr std::chrono::minutes kTicketLifetime{10};
-constexpr char kPartMark = '.';          // before a part's number, in the text of its ticket
+constexpr char kPartMark = '.';  // before a part's number, in the text of its ticket
 
 // The secret, and which of its tickets is meant.
 std::pair<std::string, size_t> Split(const std::string& text) {
@@ -97,8 +97,8 @@ Result<Ticket> Tickets::Evaluate(const std::string& caller, const ReserveRequest
 
 Status Tickets::Narrow(const LayoutRef& ranges, Ticket* ticket) const {
   if (ranges->contiguous() || ranges->extent().bytes != ticket->range.bytes) return OkStatus();
-  ONECOPY_ASSIGN_OR_RETURN(
-      ticket->place, PlaceOf(*buffers_.FindById(ticket->buffer), ticket->range, ranges));
+  ONECOPY_ASSIGN_OR_RETURN(ticket->place,
+                           PlaceOf(*buffers_.FindById(ticket->buffer), ticket->range, ranges));
   return OkStatus();
 }
 
@@ -145,9 +145,9 @@ Result<Reservation> Tickets::Reserve(const std::string& caller, const ReserveReq
   if (request.validate_only) return reservation;
   const Owner payer = PayerAt(context_.node(), caller, {request.uid, caller});
   for (Ticket& ticket : tickets) {
-    ONECOPY_ASSIGN_OR_RETURN(
-        ticket.charge, context_.ledger.Share(Charged::kTickets, payer, request.administrator,
-                                             FootprintOf(ticket.place.layout)));
+    ONECOPY_ASSIGN_OR_RETURN(ticket.charge,
+                             context_.ledger.Share(Charged::kTickets, payer, request.administrator,
+                                                   FootprintOf(ticket.place.layout)));
   }
   const std::string secret = os::RandomHex(16);
   const os::Clock::time_point expires = os::Clock::now() + kTicketLifetime;

@@ -37,9 +37,8 @@ Result<Buffer> Views::Draft(const Principal& who, const ViewRequest& request) co
                   "a view is made on the buffer's own node, " + request.range.node,
                   "ask for it there");
   }
-  ONECOPY_ASSIGN_OR_RETURN(
-      const Buffer* const of,
-      needs_.grants.FindKnown(needs_.buffers, who, request.range.buffer));
+  ONECOPY_ASSIGN_OR_RETURN(const Buffer* const of,
+                           needs_.grants.FindKnown(needs_.buffers, who, request.range.buffer));
   if (!needs_.owners.Owns(who, of->owner)) {
     return Status(Code::kPermissionDenied, reasons::kNotOwner,
                   "buffer \"" + of->name + "\" belongs to " + of->owner.ToString() + ", not to " +
@@ -49,8 +48,7 @@ Result<Buffer> Views::Draft(const Principal& who, const ViewRequest& request) co
   if (HasGaps(*of)) {
     return Status(Code::kInvalidArgument, reasons::kBadEndpoint,
                   "buffer \"" + of->name + "\" is an array with gaps, and views are of memory",
-                  "make it a view of buffer " + of->view_of->ToString() +
-                      ", which has the memory");
+                  "make it a view of buffer " + of->view_of->ToString() + ", which has the memory");
   }
   ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, RangeAsked(request, *of));
   Buffer draft;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "daemon/engine/api/ring_api.h"
-#include "daemon/engine/base/owners.h"
 #include "daemon/engine/base/ledger.h"
+#include "daemon/engine/base/owners.h"
 #include "daemon/ring/ring_thread.h"
 #include "transport/core/link.h"
 

@@ -17,8 +17,9 @@ Result<RingEnd> FindRingEnd(Buffers& buffers, Grants& grants, const Principal& w
                       "\" keeps what arrives in it, and nobody is told of what a ring carries");
   }
   if (HasGaps(*buffer)) {
-    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                  "buffer \"" + buffer->name + "\" is an array with gaps, and rings carry one range");
+    return Status(
+        Code::kFailedPrecondition, reasons::kNotApplicable,
+        "buffer \"" + buffer->name + "\" is an array with gaps, and rings carry one range");
   }
   const ByteRange whole{0, buffer->bytes};
   auto all = grants.Check(who, *buffer, whole, access);

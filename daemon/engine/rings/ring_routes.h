@@ -58,7 +58,8 @@ class RingRoutes {
   Result<RingEnd> FindEnd(const Principal& who, const Endpoint& end, Access access) const;
   void MakeInside(const Params& params, Reply<Made> reply);
   // Adds the way of long transfers, where they would take the same path.
-  void AddLong(const WorkQueue& queue, const RegionRef& from, const RegionRef& to, Made made, Reply<Made> reply) const;
+  void AddLong(const WorkQueue& queue, const RegionRef& from, const RegionRef& to, Made made,
+               Reply<Made> reply) const;
   void MakeFrom(Params params, Reply<Made> reply);
   void MakeTo(Params params, Reply<Made> reply);
   void Opened(const Params& params, uint64_t channel, RouteRecord record, OpenPushReply opened,

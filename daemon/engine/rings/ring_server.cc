@@ -71,9 +71,9 @@ void RingServer::OpenRange(const std::string& caller, const OpenRangeRequest& re
   range->span = {buffer.region, place.offset, place.bytes};
   range->reply = std::move(reply);
   if (Status usable = CheckReadInPlace(buffer); !usable.ok()) return Export(range, usable);
-  needs_.registrations.Ensure(serving->link, buffer.region,
-                              buffer.registered ? buffer.name : std::string(), {},
-                              WholeNode(caller), [this, range](const Status& known) { Export(range, known); });
+  needs_.registrations.Ensure(
+      serving->link, buffer.region, buffer.registered ? buffer.name : std::string(), {},
+      WholeNode(caller), [this, range](const Status& known) { Export(range, known); });
 }
 
 void RingServer::Export(const std::shared_ptr<Range>& range, const Status& registered) {

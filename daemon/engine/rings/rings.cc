@@ -23,9 +23,7 @@ constexpr size_t kPrefixBytes = 8;
 }  // namespace
 
 Rings::Rings(const Needs& needs, std::chrono::nanoseconds spin)
-    : needs_(needs),
-      spin_(spin),
-      thread_(spin) {}
+    : needs_(needs), spin_(spin), thread_(spin) {}
 
 void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   Result<Principal> who = needs_.sessions.PrincipalOf(session);

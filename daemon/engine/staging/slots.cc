@@ -217,8 +217,8 @@ void Slots::Want(uint64_t id) {
   Serve(*entry.half);
 }
 
-// Each payer has one place in a round, so that whoever asks for the first time waits for no more than
-// one of each other's, however many these have.
+// Each payer has one place in a round, so that whoever asks for the first time waits for no more
+// than one of each other's, however many these have.
 void Slots::Queue(uint64_t id, Entry& entry) {
   Half& half = *entry.half;
   std::erase_if(half.rounds, [&](const auto& one) { return one.second <= half.served; });

@@ -28,7 +28,8 @@ enum class Purpose { kSend, kReceive };
 // A transfer begins with few slots, gets more as long as they come back to it and there are some,
 // and gives some back, down to none, where others have less than their part. Who has none comes
 // first: where there are more transfers than slots, payers take turns, and of each one's transfers
-// the one that has asked first, chunk by chunk. What somebody left in a slot is cleared before it is given to somebody else.
+// the one that has asked first, chunk by chunk. What somebody left in a slot is cleared before it
+// is given to somebody else.
 //
 // Memory of a client's process goes through the slab that its client shares with this daemon
 // instead (Region::slab), which has slots of its own, likewise: see For.
@@ -87,8 +88,8 @@ class Slots : public std::enable_shared_from_this<Slots> {
     std::string owner;   // whose bytes are in it
     uint64_t bytes = 0;  // of them, from its beginning on
   };
-  // The round in which it is served, with one of each payer's, and a number of its own. Rounds begin
-  // with 1.
+  // The round in which it is served, with one of each payer's, and a number of its own. Rounds
+  // begin with 1.
   using Turn = std::pair<uint64_t, uint64_t>;
   struct Half {
     uint32_t first = 0;

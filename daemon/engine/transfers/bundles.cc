@@ -108,10 +108,9 @@ Result<TransferInfo> Bundles::Begin(Pending& pending) {
                   "node " + context.node() + " is shutting down and takes no new transfers");
   }
   const Owner owner{request.uid, pending.caller};
-  ONECOPY_ASSIGN_OR_RETURN(
-      Ledger::Charge charge,
-      needs_.transfers.Take(owner, pending.caller, request.administrator,
-                            FootprintOfAll(pending.parts)));
+  ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge charge,
+                           needs_.transfers.Take(owner, pending.caller, request.administrator,
+                                                 FootprintOfAll(pending.parts)));
   ONECOPY_ASSIGN_OR_RETURN(const std::vector<BufferId> buffers, BuffersHere(pending.planned));
   ONECOPY_ASSIGN_OR_RETURN(std::vector<BundleRun::Arriving> arriving,
                            ArrivingAt(request, pending.planned));
@@ -155,11 +154,10 @@ Result<std::vector<PartEnds>> Bundles::EndsHere(const std::vector<StartRequest>&
     const ScatterRef& ranges = parts[i].ranges;
     PartEnds ends;
     if (needs_.context.IsSelf(planned[i].source.node)) {
-      ONECOPY_ASSIGN_OR_RETURN(ends.source,
-                               EndHere(planned[i].source, {ranges, &ranges->source}));
+      ONECOPY_ASSIGN_OR_RETURN(ends.source, EndHere(planned[i].source, {ranges, &ranges->source}));
     }
-    ONECOPY_ASSIGN_OR_RETURN(
-        ends.destination, EndHere(planned[i].destination, {ranges, &ranges->destination}));
+    ONECOPY_ASSIGN_OR_RETURN(ends.destination,
+                             EndHere(planned[i].destination, {ranges, &ranges->destination}));
     all.push_back(std::move(ends));
   }
   return all;

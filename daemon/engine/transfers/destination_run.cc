@@ -80,9 +80,8 @@ void DestinationRun::Begin() {
   record().info.plan = params_.plan;
   const plan::Path& path = params_.plan;
   if (IsLocal()) {
-    move_ =
-        needs_.moves.Inside(path, {record().info.owner, payer()}, *params_.source_area,
-                            params_.destination);
+    move_ = needs_.moves.Inside(path, {record().info.owner, payer()}, *params_.source_area,
+                                params_.destination);
   } else {
     RemoteMove::Params params{
         path,

@@ -54,10 +54,9 @@ Result<ScatterRef> RangesMoved(const StartRequest& request, const Buffer& buffer
   ONECOPY_ASSIGN_OR_RETURN(Layout destination, to.layout != nullptr
                                                    ? Result<Layout>(*to.layout)
                                                    : OneRange(bytes, "destination"));
-  const uint64_t ranges =
-      request.ranges != nullptr
-          ? request.ranges->ranges
-          : std::max(source.pieces().size(), destination.pieces().size());
+  const uint64_t ranges = request.ranges != nullptr
+                              ? request.ranges->ranges
+                              : std::max(source.pieces().size(), destination.pieces().size());
   return Scatter::Join(std::move(source), std::move(destination), ranges);
 }
 
@@ -305,11 +304,10 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   }
   Ledger::Charge charge;
   if (whole.empty()) {
-    ONECOPY_ASSIGN_OR_RETURN(
-        charge, needs_.runs.transfers.Take(
-                    Owner{request.uid, caller}, caller, request.administrator,
-                    FootprintOf(ranges) + FootprintOf(source.place) +
-                        FootprintOf(request.asked.message)));
+    ONECOPY_ASSIGN_OR_RETURN(charge, needs_.runs.transfers.Take(
+                                         Owner{request.uid, caller}, caller, request.administrator,
+                                         FootprintOf(ranges) + FootprintOf(source.place) +
+                                             FootprintOf(request.asked.message)));
   } else {
     info.part_of = whole;
   }

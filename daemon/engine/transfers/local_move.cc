@@ -134,8 +134,8 @@ void LocalMove::PrepareRoutes() {
     return TakeSlots(
         {std::make_move_iterator(routes->begin()), std::make_move_iterator(routes->end())});
   }
-  const WorkQueue queue(
-      WorkerOf(source_.span.region->place(), destination_.span.region->place()), whom_.payer);
+  const WorkQueue queue(WorkerOf(source_.span.region->place(), destination_.span.region->place()),
+                        whom_.payer);
   context_.workers.Run<NewRoutes>(
       queue,
       [&context = context_, hops = std::move(hops), source = source_, destination = destination_,

@@ -36,8 +36,8 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
     Owner payer;
     plan::WireEnd source_memory = {};
     std::optional<std::chrono::milliseconds> deadline;
-    TransferInfo transfer;  // for the source's own list
-    ScatterRef ranges;      // null: all of both ends
+    TransferInfo transfer;       // for the source's own list
+    ScatterRef ranges;           // null: all of both ends
     std::string memory_id = {};  // of the source's memory; see Reservation
 
     // Where the source's bytes lie in what is opened to this node, and how long that is.

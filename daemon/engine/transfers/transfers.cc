@@ -1,7 +1,6 @@
 #include "daemon/engine/transfers/transfers.h"
 
 #include <charconv>
-#include <ranges>
 #include <utility>
 
 #include "daemon/engine/base/footprint.h"
@@ -15,9 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kTick{100};
 
-uint64_t BytesOf(const TransferRecord& record) {
-  return sizeof record + FootprintOf(record.info);
-}
+uint64_t BytesOf(const TransferRecord& record) { return sizeof record + FootprintOf(record.info); }
 
 // Newest first, yet pages go by growing keys: the key falls as the number grows.
 std::string PageKey(uint64_t number) {
@@ -65,8 +62,7 @@ void LogEnd(const TransferInfo& info) {
 }  // namespace
 
 Transfers::Transfers(Context& context)
-    : context_(context),
-      ended_(context.ledger, context.options.keep_transfers) {}
+    : context_(context), ended_(context.ledger, context.options.keep_transfers) {}
 
 TransferRecord* Transfers::Find(const TransferId& id) {
   const auto found = records_.find(id);
@@ -210,8 +206,7 @@ void Transfers::Forget(const TransferId& id) {
 bool Transfers::Remember(const TransferId& id) {
   TransferRecord& record = *Find(id);
   Result<Ledger::Charge> charge =
-      context_.ledger.Take(Charged::kHistory, PayerOf(record), false,
-                           BytesOf(record));
+      context_.ledger.Take(Charged::kHistory, PayerOf(record), false, BytesOf(record));
   if (!charge.ok()) return false;
   record.charge = std::move(*charge);
   record.held_bytes = sizeof record;
@@ -274,7 +269,8 @@ Result<Page<TransferInfo>> Transfers::List(const PageRequest& page, const Princi
 Result<Page<TransferInfo>> Transfers::TakePage(const PageRequest& page, const ByNumber& records) {
   const auto from = records.upper_bound(NumberOf(page.token));
   return engine::TakePage<TransferInfo>(
-      page, std::ranges::subrange(from, records.end()), [](const auto& entry) { return PageKey(entry.first); },
+      page, From<ByNumber::const_iterator>{from, records.end()},
+      [](const auto& entry) { return PageKey(entry.first); },
       [](const auto& entry) { return entry.second->info.part_of.empty(); },
       [](const auto& entry) { return entry.second->info; });
 }

@@ -14,8 +14,8 @@
 #include "daemon/engine/api/client_api.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/history.h"
-#include "daemon/engine/base/owners.h"
 #include "daemon/engine/base/ledger.h"
+#include "daemon/engine/base/owners.h"
 #include "transport/core/link.h"
 
 namespace onecopy::engine {
@@ -51,10 +51,10 @@ struct TransferRecord {
   bool bundle = false;
   Ledger::Charge charge = {};  // until its last state; of what is kept then: see Remember
   uint64_t held_bytes = 0;     // of the charge: those that are not `info`'s
-  bool filed = false;         // its end was told
-  bool shelved = false;       // it is among those that are kept
+  bool filed = false;          // its end was told
+  bool shelved = false;        // it is among those that are kept
   std::shared_ptr<Ledger::Charge> remembered = {};  // likewise
-  bool forget = false;        // once its run has ended: it is not among those that are kept
+  bool forget = false;  // once its run has ended: it is not among those that are kept
 };
 
 // Engine thread. Records stay where they are until they are forgotten, long after their end.
@@ -63,8 +63,8 @@ class Transfers {
   explicit Transfers(Context& context);
 
   TransferRecord* Find(const TransferId& id);
-  // Room for one more under way, which keeps so many bytes beside its record: its owner's where this
-  // node ordered it, else the ordering node's. RESOURCE_EXHAUSTED (QUOTA).
+  // Room for one more under way, which keeps so many bytes beside its record: its owner's where
+  // this node ordered it, else the ordering node's. RESOURCE_EXHAUSTED (QUOTA).
   Result<Ledger::Charge> Take(const Owner& owner, const std::string& initiator, bool administrator,
                               uint64_t bytes);
   // Who pays for a record.

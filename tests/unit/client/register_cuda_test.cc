@@ -109,7 +109,7 @@ TEST_CASE("GPU memory is exported by the driver that the client names") {
   const auto copy_sum = client->SumBuffer({"", "copy"});
   REQUIRE_OK(copy_sum);
   CHECK(many_sum->value == copy_sum->value);
-  CHECK(client->RegisterCuda("beyond", several, 101 * kBytes).status().reason() ==
+  CHECK(client->RegisterCuda("beyond", several, 100 * kBytes + 1).status().reason() ==
         onecopy::reasons::kRangeOutOfBuffer);
 
   auto other = Client::Connect({.run_dir = dir.path(), .cuda_library = "/nonexistent/libcuda.so"});

@@ -233,8 +233,9 @@ TEST_CASE("several buffers of which one cannot be moved: nothing moves, and it i
   CHECK(refused([](R& r) { r.ranges[2].destination = r.ranges[0].destination; }).reason() ==
         reasons::kRangesOverlap);
   // One destination under two names, with bytes in common.
-  CHECK(refused([](R& r) { r.more_destinations[0] = {{}, "b0", 600}; }).reason() ==
-        reasons::kRangesOverlap);
+  CHECK(refused([](R& r) {
+          r.more_destinations[0] = {{}, "b0", 600};
+        }).reason() == reasons::kRangesOverlap);
   CHECK(refused([](R& r) { r.more_sources[1].buffer = "nobody"; }).reason() ==
         reasons::kBufferNotFound);
   CHECK(refused([](R& r) { r.more_sources[1].buffer = "theirs"; }).reason() ==

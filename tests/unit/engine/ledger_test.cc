@@ -6,8 +6,8 @@
 
 namespace ledger_test {
 using namespace onecopy;
-using engine::DigestSet;
 using engine::Charged;
+using engine::DigestSet;
 using engine::Ledger;
 using engine::Limits;
 using engine::Owner;
@@ -39,7 +39,8 @@ Ledger::Charge Take(const Ledger& ledger, const Owner& owner, bool administrator
   return std::move(*charge);
 }
 
-bool Fits(const Ledger& ledger, const Owner& owner, uint64_t bytes, Charged kind = Charged::kTickets) {
+bool Fits(const Ledger& ledger, const Owner& owner, uint64_t bytes,
+          Charged kind = Charged::kTickets) {
   return ledger.Take(kind, owner, false, bytes).ok();
 }
 

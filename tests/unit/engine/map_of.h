@@ -40,8 +40,8 @@ class MapOf {
     REQUIRE_OK(given);
     given_ = std::move(*given);
     REQUIRE(given_.fds.size() == 1);
-    auto mapping = os::MapShared(given_.fds.front().get(),
-                                 given_.buffer.offset_bytes + given_.buffer.bytes);
+    auto mapping =
+        os::MapShared(given_.fds.front().get(), given_.buffer.offset_bytes + given_.buffer.bytes);
     REQUIRE_OK(mapping);
     mapping_ = std::move(*mapping);
   }

@@ -53,7 +53,8 @@ TEST_CASE("payers take turns, and each one's tasks run in their order") {
   CHECK(done == "a1b2cd3");
 }
 
-TEST_CASE("what a task goes on with is before its payer's others, and after those of other payers") {
+TEST_CASE(
+    "what a task goes on with is before its payer's others, and after those of other payers") {
   ByHand executor;
   const Turns turns(executor);
   std::string done;

@@ -20,14 +20,14 @@ using Bytes = std::vector<std::byte>;
 
 Result<std::vector<BufferInfo>> Name(EngineNode& node, const Principal& who,
                                      std::vector<ViewRequest> views) {
-  return node.Ask<std::vector<BufferInfo>>([&](ClientApi& api, auto reply) {
-    api.CreateViews(who, views, std::move(reply));
-  });
+  return node.Ask<std::vector<BufferInfo>>(
+      [&](ClientApi& api, auto reply) { api.CreateViews(who, views, std::move(reply)); });
 }
 
 Result<BufferInfo> Name(EngineNode& node, const Principal& who, const std::string& name,
                         const std::string& range, std::optional<ArrayShape> array = {}) {
-  auto made = Name(node, who, {{.name = name, .range = ParseEnd(range), .array = std::move(array)}});
+  auto made =
+      Name(node, who, {{.name = name, .range = ParseEnd(range), .array = std::move(array)}});
   if (!made.ok()) return made.status();
   return std::move(made->front());
 }
@@ -398,9 +398,9 @@ TEST_CASE("a ring carries what goes between views, and not what has gaps") {
     const EngineNode::Registered& sink;
     uint64_t at;
   };
-  for (const Way& way : {Way{east, "s@0+8", "here@0+8", local, 77},
-                         Way{east, "s@0+8", "west:d@0+8", two.b, 3000},
-                         Way{west, "east:s@0+8", "d@0+8", two.b, 3000}}) {
+  for (const Way& way :
+       {Way{east, "s@0+8", "here@0+8", local, 77}, Way{east, "s@0+8", "west:d@0+8", two.b, 3000},
+        Way{west, "east:s@0+8", "d@0+8", two.b, 3000}}) {
     CAPTURE(way.from, way.to);
     Fill(two.a, 1);
     Fill(way.sink, 2);

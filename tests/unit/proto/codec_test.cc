@@ -195,8 +195,8 @@ TEST_CASE("errors that others tell are bounded in each text and in all of them")
     m.mutable_error()->clear_details();
     m.mutable_error()->add_details()->PackFrom(list);
   };
-  CheckRefused<Transfer>([](Transfer& m) { m.mutable_error()->set_message(std::string(4097, 'x')); },
-                         "error.message");
+  CheckRefused<Transfer>(
+      [](Transfer& m) { m.mutable_error()->set_message(std::string(4097, 'x')); }, "error.message");
   CheckRefused<Transfer>([&](Transfer& m) { refusals(m, 1, 4097); }, "error.refused");
   CheckRefused<Transfer>([&](Transfer& m) { refusals(m, 80, 4000); }, "error.details");
   CheckRefused<Transfer>(
@@ -228,11 +228,12 @@ TEST_CASE("what is said of one transfer is bounded, however it is spread") {
   v1::ListTransfersResponse list;
   for (int i = 0; i < 40; ++i) {
     v1::Transfer& one = *list.add_transfers() = Sample<Transfer>();
-    for (int k = 0; k < 30; ++k) one.mutable_plan()->add_refused()->set_detail(std::string(4000, 'd'));
+    for (int k = 0; k < 30; ++k)
+      one.mutable_plan()->add_refused()->set_detail(std::string(4000, 'd'));
   }
-  const auto all = codec::ParseEach(
-      list.transfers(), Field() / "transfers",
-      [](const Transfer& one, const Field& at) { return codec::Parse(one, at); });
+  const auto all =
+      codec::ParseEach(list.transfers(), Field() / "transfers",
+                       [](const Transfer& one, const Field& at) { return codec::Parse(one, at); });
   CHECK(all.status().message().starts_with("transfers[34]."));
 }
 

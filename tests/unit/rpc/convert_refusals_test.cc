@@ -123,13 +123,15 @@ TEST_CASE("peers are not trusted either") {
   CheckRefused<v1::ReportRequest>(
       [](v1::ReportRequest& m) {
         v1::Transfer& said = *m.mutable_transfer();
-        for (int i = 0; i < 80; ++i) said.mutable_plan()->add_refused()->set_detail(std::string(4000, 'd'));
+        for (int i = 0; i < 80; ++i)
+          said.mutable_plan()->add_refused()->set_detail(std::string(4000, 'd'));
       },
       "transfer.plan.refused[66].detail");
   CheckRefused<v1::PrepareRequest>(
       [](v1::PrepareRequest& m) {
         v1::Transfer& said = *m.mutable_transfer();
-        for (int i = 0; i < 80; ++i) said.mutable_plan()->add_refused()->set_detail(std::string(4000, 'd'));
+        for (int i = 0; i < 80; ++i)
+          said.mutable_plan()->add_refused()->set_detail(std::string(4000, 'd'));
       },
       "transfer.plan.refused[66].detail");
   using Hello = v1::HelloRequest;

@@ -42,7 +42,8 @@ TEST_CASE("a door that was left goes to others after a while, and back to its ow
   REQUIRE_OK(alice);
   REQUIRE_OK(doors->Enter("uid 1", {1, "east"}, kBegin));
   doors->Leave("uid 1", kBegin + 1s);
-  CHECK_FALSE(doors->Enter("uid 2", {2, "east"}, kBegin + 10min).ok());  // one connection is still there
+  CHECK_FALSE(
+      doors->Enter("uid 2", {2, "east"}, kBegin + 10min).ok());  // one connection is still there
   doors->Leave("uid 1", kBegin + 10min);
   CHECK_FALSE(doors->Enter("uid 2", {2, "east"}, kBegin + 10min + 59s).ok());
   REQUIRE_OK(doors->Enter("uid 1", {1, "east"}, kBegin + 10min + 59s));

@@ -79,8 +79,8 @@ TEST_CASE("a process shows the namespaces that it is in") {
   for (const std::vector<std::string>& which :
        {std::vector<std::string>{}, std::vector<std::string>{"--user", "--map-root-user"}}) {
     const Hidden one(which);
-    const auto shown = os::WithShown(one.Seen(), one.pid(), one.Show("user").get(),
-                                     one.Show("pid").get());
+    const auto shown =
+        os::WithShown(one.Seen(), one.pid(), one.Show("user").get(), one.Show("pid").get());
     REQUIRE_OK(shown);
     CHECK(shown->pid.number == one.all().pid.number);
     CHECK(shown->user.own == one.all().user.own);
