@@ -397,6 +397,7 @@ int main(int argc, char** argv) {
   onecopy::shim::PrepareUcxEnvironment();  // likewise
   if (const auto probed = onecopy::ProbeOf({argv + 1, argv + argc})) return *probed;
   onecopy::BlockSignals();
+  onecopy::KeepLittleFreeMemory();
   onecopy::UseAllDescriptors();
   const onecopy::Parsed parsed = onecopy::ParseCommandLine(argc, argv);
   if (!parsed.command_line) return parsed.exit_status;

@@ -1,5 +1,6 @@
 #include "daemon/service.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,6 +44,13 @@ void BlockSignals() {
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   ::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of the write, not of the process
   ::signal(SIGXFSZ, SIG_IGN);  // likewise memory or a file longer than RLIMIT_FSIZE allows
+}
+
+void KeepLittleFreeMemory() {
+  constexpr int kOfItsOwn = 256 << 10;  // a block of this size is mapped, and unmapped when freed
+  constexpr int kAtTheTop = 1 << 20;    // free at a heap's end
+  ::mallopt(M_MMAP_THRESHOLD, kOfItsOwn);
+  ::mallopt(M_TRIM_THRESHOLD, kAtTheTop);
 }
 
 void SayBeforeEnd(const std::string& text) {

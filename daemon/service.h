@@ -16,6 +16,11 @@ namespace onecopy {
 // started afterwards. First thing in main.
 void BlockSignals();
 
+// Has malloc keep little of what is freed. By itself it takes larger blocks from its heaps, and
+// keeps more of these, the larger the blocks are that were freed once: a flood of large requests
+// would leave a hundred MiB. Before there are threads.
+void KeepLittleFreeMemory();
+
 // What each signal does, as it was when this was made. Vendors' libraries put handlers of their own
 // in the place of others' when they are loaded, on SIGHUP and on those of crashes; a daemon ends as
 // its operator and its service manager expect.

@@ -154,7 +154,8 @@ Result<engine::RegisterBufferRequest> Parse(const v1::RegisterBufferRequest& in)
 }
 
 Result<std::vector<ViewRequest>> Parse(const v1::CreateViewsRequest& in) {
-  const Field at = Field() / "views";
+  const Field whole;
+  const Field at = whole / "views";
   if (in.views().empty()) return BadField(at, "is missing: 1 to " + std::to_string(kMaxBuffers));
   if (static_cast<size_t>(in.views().size()) > kMaxBuffers) {
     return BadField(at, "has more than " + std::to_string(kMaxBuffers) + " views");

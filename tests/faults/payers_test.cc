@@ -14,6 +14,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 #include "tests/support/certificates.h"
+#include "tests/support/sanitized.h"
 
 namespace payers_test {
 namespace {
@@ -34,6 +35,10 @@ constexpr char kLimits[] = "[limits]\nmemory_per_user = \"32MiB\"\nmemory = \"12
 constexpr size_t kAtATime = 128;
 constexpr uint64_t kBegun = 8;
 constexpr std::chrono::seconds kGivenBack{10};
+
+// AddressSanitizer's own memory and turns would be measured: there, all of it is done, and what it
+// takes is not judged.
+constexpr bool kJudged = !kAddressSanitizer;
 
 CommandResult RunAs(uid_t uid, const Node& node, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"--run-dir", node.run_dir(), "--json"});
@@ -147,7 +152,8 @@ double Worst(const Times& beside, const Times& alone) {
 // Bytes that the daemon keeps for anybody but the victim and root, beside what is to last.
 uint64_t Kept(Node& node) {
   uint64_t bytes = 0;
-  for (const Json& account : node.Do({"node", "show"}).at("accounts")) {
+  const Json shown = node.Do({"node", "show"});
+  for (const Json& account : shown.at("accounts")) {
     const std::string payer = account.at("payer");
     if (payer == "0@west" || payer == std::to_string(kVictim) + "@west") continue;
     for (const Json& charge : account.at("charges")) {
@@ -163,7 +169,7 @@ uint64_t Kept(Node& node) {
 void CheckGivenBack(Town& town) {
   const Clock::time_point begun = Clock::now();
   WaitUntil("everything is given back",
-            [&] { return Kept(town.west) == 0 && town.Grown() < kBudget / 4; });
+            [&] { return Kept(town.west) == 0 && (!kJudged || town.Grown() < kBudget / 4); });
   CHECK(Clock::now() - begun <= kGivenBack);
 }
 
@@ -183,7 +189,7 @@ void AwaitFull(const Flood& flood, bool fills) {
 // busy, alone is while another daemon is asked for the same.
 void CheckBeside(Town& town, const Times& alone, const Case& here, const Case& there) {
   constexpr double kMost = 3;
-  constexpr int kTries = 3;
+  constexpr int kTries = kJudged ? 3 : 1;
   INFO(here.what);
   for (int i = 1; i <= kTries; ++i) {
     Times beside;
@@ -191,9 +197,9 @@ void CheckBeside(Town& town, const Times& alone, const Case& here, const Case& t
       const Flood flood(here.begin, here.at_a_time);
       AwaitFull(flood, here.fills);
       beside = Measure(town.west);
-      CHECK(town.Grown() <= kBudget);
+      if (kJudged) CHECK(town.Grown() <= kBudget);
     }
-    if (Worst(beside, alone) <= kMost) return;
+    if (!kJudged || Worst(beside, alone) <= kMost) return;
     const Flood flood(there.begin, there.at_a_time);
     AwaitFull(flood, there.fills);
     const double worst = Worst(beside, Measure(town.west));

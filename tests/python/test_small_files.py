@@ -302,7 +302,7 @@ def test_arrays_of_a_pool_are_ends(east, west, tmp_path):
         east.transfer(there.endpoint(), array)
         east.save(tmp_path / f"{name}.npy", array)
         assert numpy.load(tmp_path / f"{name}.npy").tobytes() == expected, name
-        assert east.register(array).id == array.buffer.id
+        assert east.register(array).view_of == array.buffer.id
         assert array.buffer.name in repr(array)
         with pytest.raises(onecopy.OutOfRange):
             array.endpoint(0, array.nbytes + 1)

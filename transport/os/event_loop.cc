@@ -216,8 +216,10 @@ Result<std::unique_ptr<LoopThread>> LoopThread::Make(std::string name) {
   try {
     return std::make_unique<LoopThread>(std::move(name));
   } catch (const std::system_error& failure) {
-    return Status(Code::kResourceExhausted, reasons::kNoMemory,
-                  what + ": " + ErrnoText(failure.code().value()),
+    const int error = failure.code().value();
+    const bool files = error == EMFILE || error == ENFILE;
+    return Status(Code::kResourceExhausted, files ? reasons::kOpenFiles : reasons::kNoMemory,
+                  what + " of " + ::program_invocation_short_name + ": " + ErrnoText(error),
                   "raise the limits on threads and open files of this process and its user, or end "
                   "what else runs as that user");
   }

@@ -27,6 +27,13 @@ std::string TemporaryName() { return ".onecopy-" + RandomHex(8); }
 }  // namespace
 
 Status WriteFailure(int error, const std::string& what) {
+  if (error == EFAULT) {
+    return ErrnoStatus(error,
+                       what +
+                           ": a page of the memory was not there: the file that it maps was cut "
+                           "short, or cannot be read",
+                       "see that the file keeps its length while it is mapped");
+  }
   const bool full = error == ENOSPC || error == EDQUOT;
   return ErrnoStatus(error, what, full ? "free some space there, or write elsewhere" : "");
 }

@@ -15,7 +15,7 @@ from ._values import Receipt
 
 if TYPE_CHECKING:
     from ._node import Node
-    from ._registrations import Registration
+    from ._registrations import Owned
 
 
 class Saved(tuple[Transfer, ...]):
@@ -170,7 +170,7 @@ def _flat(end: End) -> End:
     return end._part(0, (end.nbytes,), _dtypes.of("uint8")) if isinstance(end, OURS) and end._fortran else end
 
 
-def _turn(ready: dict[int, tuple[_arrays.View, Registration | None]]) -> None:
+def _turn(ready: dict[int, tuple[_arrays.View, Owned | None]]) -> None:
     """Makes of arrays in Fortran order such in C's."""
     for key, (found, registration) in ready.items():
         if not _arrays.is_compact(found):
