@@ -356,8 +356,9 @@ def test_a_thousand_tensors_of_a_model_are_one_registration_an_allocation(pair, 
     buffers = east.register(tensors)
     elapsed = time.perf_counter() - begun
     added = len(pair.east.cli("buffer", "ls")) - before
-    print(f"1,000 tensors: {added - 1} registrations, {elapsed * 1000:.1f} ms")
-    assert added - 1 <= len({each.id for each in buffers}) <= len(segments)
+    registered = added - 1 - sum(1 for each in buffers if each.view_of)
+    print(f"1,000 tensors: {registered} registrations, {elapsed * 1000:.1f} ms")
+    assert registered <= len({each.view_of or each.id for each in buffers}) <= len(segments)
     assert [east.register(each).id for each in tensors[::100]] == [each.id for each in buffers[::100]]
 
 

@@ -58,9 +58,6 @@ def _ended(watch: weakref.ref[Any]) -> None:
         views._owner_ended(watch.view)
 
 
-_tell_end = _native.Undisturbed(_ended)
-
-
 class _Kept(NamedTuple):
     made: Buffer
     place: _Place
@@ -86,6 +83,7 @@ class Views:
         registrations.on_end = self._registration_ended
         self._unnamed: dict[_Place, str] = {}
         self._self = weakref.ref(self)
+        self._tell_end = _native.Undisturbed(_ended)  # its own: beside torch the module's outlived Python's end
 
     def make(self, wanted: Sequence[Wanted], name: str = "") -> list[Buffer]:
         """A buffer for each; without a name the one that was made for the same array before, if there is one."""
@@ -135,7 +133,7 @@ class Views:
             if keeps is not None:
                 keeps = wanted.owner, keeps
             elif registration is None or not by_daemon:
-                keeps = watch = _Watch(wanted.owner, _tell_end)
+                keeps = watch = _Watch(wanted.owner, self._tell_end)
                 watch.of, watch.view = self._self, made.id
             self._of[made.id] = _Kept(made, wanted.place, id(wanted.owner), keeps, registration, by_daemon)
             if not named:
