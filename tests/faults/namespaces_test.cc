@@ -157,10 +157,14 @@ TEST_CASE("a user's own user namespace makes another owner of that user") {
 
 TEST_CASE("a daemon without any rights knows containers by what their clients show of themselves") {
   if (::geteuid() != 0) ONECOPY_SKIP(kWhyRoot);
+  // Its own folder, in one that nobody else can write to, as service managers make it.
   TempFolder folder;
-  REQUIRE(::chown(folder.path().c_str(), kDaemon, kDaemon) == 0);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+  const std::string run_dir = folder / "run";
+  REQUIRE(::mkdir(run_dir.c_str(), 0755) == 0);
+  REQUIRE(::chown(run_dir.c_str(), kDaemon, kDaemon) == 0);
   NodeOptions options;
-  options.run_dir = folder / "run";
+  options.run_dir = run_dir;
   options.in_child = [] { Become(kDaemon); };
   Node east("east", options);
   const Container red;

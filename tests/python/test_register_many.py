@@ -27,13 +27,13 @@ def seconds_of(call):
 
 def test_a_thousand_tensors_cost_little_more_than_a_ping_an_allocation(east):
     ratios = []
-    for _ in range(5):  # others use the machine, too
+    for _ in range(8):  # others use the machine, too
         tensors = model()
         pings = seconds_of(lambda: [east.ping() for _ in range(125)])
         took = seconds_of(lambda: east.register(tensors))
         ratios.append(took / pings)
         print(f"1,000 tensors in 125 allocations: {took * 1e3:.1f} ms, {ratios[-1]:.2f} of 125 pings")
-    assert min(ratios) <= 3
+    assert min(ratios) <= 5  # eight names each, beside the registration
 
 
 def test_each_is_a_view_of_its_memory_which_is_registered_once(east):
