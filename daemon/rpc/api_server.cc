@@ -27,11 +27,11 @@ namespace {
 
 using engine::ClientApi;
 using engine::Principal;
-using Transfers = v1::TransferService::AsyncService;
-using Buffers = v1::BufferService::AsyncService;
-using Nodes = v1::NodeService::AsyncService;
-using Arrivals = v1::ArrivalService::AsyncService;
-using SessionService = v1::SessionService::AsyncService;
+using Transfers = Unread<v1::TransferService>;
+using Buffers = Unread<v1::BufferService>;
+using Nodes = Unread<v1::NodeService>;
+using Arrivals = Unread<v1::ArrivalService>;
+using SessionService = Unread<v1::SessionService>;
 
 constexpr int kBacklog = 128;
 // For peers, and for what is done already. Fewer than attach.sock keeps: who has got a session has
@@ -182,38 +182,41 @@ class ApiServer::Core {
   }
 
   // Has calls of a method of gRPC answered by a method of the engine.
-  template <typename AsyncService, typename Service, typename Request, typename Reply,
+  template <typename Service, typename Base, typename Request, typename Reply,
             typename... Parameters>
-  void Serve(AsyncService& service,
-             void (Service::*start)(grpc::ServerContext*, Request*,
-                                    grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
-                                    grpc::ServerCompletionQueue*, void*),
+  void Serve(Unread<Service>& service, GrpcUnary<Base, Request, Reply> grpc_method,
              void (ClientApi::*method)(const Principal&, Parameters...), const Serving& serving) {
     ServeUnary(
-        service, start, serving,
-        [there = there_, method, turns = serving.turns, greetings = serving.greetings](
-            const grpc::ServerContext& context, Request request, Responder<Reply> responder) {
-          Audit<Request>(responder, Nobody(context), TargetOf(request));
+        service, grpc_method, serving,
+        [there = there_, method, serving](const grpc::ServerContext& context,
+                                          Received<Request> received, Responder<Reply> responder) {
+          const Asking nobody = Nobody(context);
+          Audit<Request>(responder, nobody, TargetOf(received.fields()));
           const Result<std::string> presenter = there.presenters->Presenter(context);
           if (!presenter.ok()) return responder(presenter.status());
           std::string token = MetadataOf(context, kSessionMetadata);
           if (token.empty()) return responder(NoSession());
-          greetings->Called(context.peer());
+          serving.greetings->Called(context.peer());
           const Presenters::Payer payer = there.presenters->PayerOf(context);
           auto share = there.ledger.Share(kChargedAs<Request>, payer.owner, payer.administrator,
-                                          BytesOf(request));
+                                          BytesOf(received));
           if (!share.ok()) return responder(share.status());
           responder.Keep(*std::move(share));
-          turns.Post(
-              payer.owner,
-              [there, method, presented = Presented{std::move(token), *presenter, payer},
-               request = std::move(request), responder = std::move(responder)]() mutable {
-                auto parsed = Parse(request);
+          const bool is_long = received.IsLong();
+          serving.Read(
+              payer.owner, is_long,
+              [there, method, nobody, presented = Presented{std::move(token), *presenter, payer},
+               received = std::move(received), responder = std::move(responder)]() mutable {
+                const Result<const Request*> request = received.Read();
+                if (!request.ok()) return responder(request.status());
+                std::string target = TargetOf(**request);
+                if (received.IsLong()) Audit<Request>(responder, std::move(nobody), target);
+                auto parsed = Parse(**request);
                 if (!parsed.ok()) return responder(parsed.status());
                 const engine::Owner& owner = presented.payer.owner;
                 there.turns.Post(
-                    owner, [there, method, presented, target = TargetOf(request),
-                            bytes = BytesOf(request), arguments = AsArguments(*std::move(parsed)),
+                    owner, [there, method, presented, target = std::move(target),
+                            bytes = BytesOf(received), arguments = AsArguments(*std::move(parsed)),
                             responder = std::move(responder)]() mutable {
                       const auto who =
                           Admit<Request>(there, presented, std::move(target), bytes, responder);

@@ -2,7 +2,7 @@
 //
 // Register a method with ServeUnary or ServeStream once the server is built; each call then runs
 // its handler on the completion queue's thread, while the next one is waited for already. A handler
-// finds out who calls and charges it; what takes longer it leaves to Serving::turns; it never
+// finds out who calls and charges it; what takes longer it leaves to Serving::Read; it never
 // blocks. What it is given to answer with may be used on any thread.
 #pragma once
 
@@ -20,10 +20,12 @@
 
 #include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/turns.h"
+#include "daemon/engine/base/workers.h"
 #include "daemon/rpc/call_set.h"
 #include "daemon/rpc/completion_queue.h"
 #include "daemon/rpc/greetings.h"
 #include "daemon/rpc/grpc_status.h"
+#include "daemon/rpc/received.h"
 #include "onecopy/reasons.h"
 #include "onecopy/result.h"
 #include "transport/core/executor.h"
@@ -33,9 +35,17 @@ namespace onecopy::rpc {
 
 // Where a server's methods are served.
 struct Serving {
+  // Has a request read when its payer has its turn: on the queue's thread, or on one for long
+  // requests, so that short ones do not wait for as long as those take.
+  void Read(const engine::Owner& payer, bool is_long, Task task) const {
+    if (is_long && readers.Post({"long requests", payer}, task).ok()) return;
+    turns.Post(payer, std::move(task));  // late is better than never
+  }
+
   grpc::ServerCompletionQueue& queue;
   CallSet& calls;
   engine::Turns turns;  // on the queue's thread
+  engine::Workers& readers;
   std::shared_ptr<Greetings> greetings;
 };
 
@@ -87,13 +97,11 @@ class Responder {
 
 template <typename Service, typename Request, typename Reply>
 struct UnaryMethod {
-  using Start = void (Service::*)(grpc::ServerContext*, Request*,
-                                  grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
-                                  grpc::ServerCompletionQueue*, void*);
-  using Handler = std::function<void(const grpc::ServerContext&, Request, Responder<Reply>)>;
+  using Handler =
+      std::function<void(const grpc::ServerContext&, Received<Request>, Responder<Reply>)>;
 
   Service& service;
-  Start start;
+  int number;
   Handler handler;
   Serving serving;
 };
@@ -112,9 +120,9 @@ class UnaryCall final : public ServerCall,
     const auto call = std::make_shared<UnaryCall>(method);
     const Serving& serving = method->serving;
     if (!serving.calls.Enter(call)) return;
-    (method->service.*method->start)(&call->context_, &call->request_, &call->writer_,
-                                     &serving.queue, &serving.queue,
-                                     NewTag([call](bool ok) { call->Called(ok); }));
+    method->service.RequestAsyncUnary(method->number, &call->context_, &call->request_,
+                                      &call->writer_, &serving.queue, &serving.queue,
+                                      NewTag([call](bool ok) { call->Called(ok); }));
   }
 
   void Answer(Result<Reply> answer) override {
@@ -149,7 +157,8 @@ class UnaryCall final : public ServerCall,
       if (!aborted_.ok()) return Finish(aborted_);
     }
     // Not kept until the answer is read.
-    method_->handler(context_, std::move(request_), Responder<Reply>(self));
+    method_->handler(context_, Received<Request>(std::exchange(request_, {})),
+                     Responder<Reply>(self));
   }
 
   // Under the mutex, so that whoever has seen the call answered knows that the operation has begun.
@@ -173,7 +182,7 @@ class UnaryCall final : public ServerCall,
 
   const std::shared_ptr<const Method> method_;
   grpc::ServerContext context_;
-  Request request_;
+  grpc::ByteBuffer request_;
   grpc::ServerAsyncResponseWriter<Reply> writer_{&context_};
   Mutex mutex_;
   bool called_ ONECOPY_GUARDED_BY(mutex_) = false;
@@ -182,17 +191,23 @@ class UnaryCall final : public ServerCall,
   Share share_ ONECOPY_GUARDED_BY(mutex_);
 };
 
-// Has every call of a method answered by `handler(context, request, Responder<Reply>)`.
-template <typename Service, typename Derived, typename Request, typename Reply>
-void ServeUnary(Derived& service,
-                void (Service::*start)(grpc::ServerContext*, Request*,
-                                       grpc::ServerAsyncResponseWriter<Reply>*,
-                                       grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+// A method of an asynchronous service as gRPC generates it, which tells the method's types.
+template <typename Base, typename Request, typename Writer>
+using GrpcMethod = void (Base::*)(grpc::ServerContext*, Request*, Writer*, grpc::CompletionQueue*,
+                                  grpc::ServerCompletionQueue*, void*);
+template <typename Base, typename Request, typename Reply>
+using GrpcUnary = GrpcMethod<Base, Request, grpc::ServerAsyncResponseWriter<Reply>>;
+template <typename Base, typename Request, typename Reply>
+using GrpcStream = GrpcMethod<Base, Request, grpc::ServerAsyncWriter<Reply>>;
+
+// Has every call of a method answered by `handler(context, received request, Responder<Reply>)`.
+template <typename Service, typename Base, typename Request, typename Reply>
+void ServeUnary(Unread<Service>& service, GrpcUnary<Base, Request, Reply> /*method*/,
                 const Serving& serving,
-                typename UnaryMethod<Service, Request, Reply>::Handler handler) {
-  using Method = UnaryMethod<Service, Request, Reply>;
-  UnaryCall<Service, Request, Reply>::Begin(
-      std::make_shared<const Method>(Method{service, start, std::move(handler), serving}));
+                typename UnaryMethod<Unread<Service>, Request, Reply>::Handler handler) {
+  using Method = UnaryMethod<Unread<Service>, Request, Reply>;
+  UnaryCall<Unread<Service>, Request, Reply>::Begin(std::make_shared<const Method>(
+      Method{service, MethodNumber<Unread<Service>, Request>(false), std::move(handler), serving}));
 }
 
 // --- one request, many replies ---
@@ -220,13 +235,11 @@ class Subscriber {
 
 template <typename Service, typename Request, typename Reply>
 struct StreamMethod {
-  using Start = void (Service::*)(grpc::ServerContext*, Request*, grpc::ServerAsyncWriter<Reply>*,
-                                  grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*);
   using Handler = std::function<void(const grpc::ServerContext&, const Request&,
                                      std::weak_ptr<Subscriber<Reply>>)>;
 
   Service& service;
-  Start start;
+  int number;
   Handler handler;
   Serving serving;
 };
@@ -248,9 +261,9 @@ class StreamCall final : public ServerCall,
     // This one comes back only where the call does come, and must be asked for before.
     call->ended_tag_ = NewTag([call](bool) { call->Ended(); });
     call->context_.AsyncNotifyWhenDone(call->ended_tag_);
-    (method->service.*method->start)(&call->context_, &call->request_, &call->writer_,
-                                     &serving.queue, &serving.queue,
-                                     NewTag([call](bool ok) { call->Called(ok); }));
+    method->service.RequestAsyncServerStreaming(method->number, &call->context_, &call->request_,
+                                                &call->writer_, &serving.queue, &serving.queue,
+                                                NewTag([call](bool ok) { call->Called(ok); }));
   }
 
   void Update(Reply newest, bool last) override {
@@ -309,7 +322,10 @@ class StreamCall final : public ServerCall,
       called_ = true;
       if (end_) return Pump();
     }
-    method_->handler(context_, request_, self);
+    Received<Request> received(std::exchange(request_, {}));
+    const Result<const Request*> request = received.ReadShort();
+    if (!request.ok()) return Fail(request.status());
+    method_->handler(context_, **request, self);
   }
 
   // Starts the next operation, one at a time.
@@ -377,7 +393,7 @@ class StreamCall final : public ServerCall,
 
   const std::shared_ptr<const Method> method_;
   grpc::ServerContext context_;
-  Request request_;
+  grpc::ByteBuffer request_;
   grpc::ServerAsyncWriter<Reply> writer_{&context_};
   void* ended_tag_ = nullptr;
   Mutex mutex_;
@@ -394,17 +410,15 @@ class StreamCall final : public ServerCall,
   Share share_ ONECOPY_GUARDED_BY(mutex_);
 };
 
-// Has every call of a method handled by `handler(context, request, weak Subscriber<Reply>)`.
-template <typename Service, typename Derived, typename Request, typename Reply>
-void ServeStream(Derived& service,
-                 void (Service::*start)(grpc::ServerContext*, Request*,
-                                        grpc::ServerAsyncWriter<Reply>*, grpc::CompletionQueue*,
-                                        grpc::ServerCompletionQueue*, void*),
+// Has every call of a method handled by `handler(context, request, weak Subscriber<Reply>)`; its
+// requests must be short.
+template <typename Service, typename Base, typename Request, typename Reply>
+void ServeStream(Unread<Service>& service, GrpcStream<Base, Request, Reply> /*method*/,
                  const Serving& serving,
-                 typename StreamMethod<Service, Request, Reply>::Handler handler) {
-  using Method = StreamMethod<Service, Request, Reply>;
-  StreamCall<Service, Request, Reply>::Begin(
-      std::make_shared<const Method>(Method{service, start, std::move(handler), serving}));
+                 typename StreamMethod<Unread<Service>, Request, Reply>::Handler handler) {
+  using Method = StreamMethod<Unread<Service>, Request, Reply>;
+  StreamCall<Unread<Service>, Request, Reply>::Begin(std::make_shared<const Method>(
+      Method{service, MethodNumber<Unread<Service>, Request>(true), std::move(handler), serving}));
 }
 
 }  // namespace onecopy::rpc

@@ -4,6 +4,7 @@
 #include <concepts>
 
 #include "daemon/engine/base/ledger.h"
+#include "daemon/rpc/received.h"
 #include "onecopy/v1/arrival.pb.h"
 #include "onecopy/v1/buffer.pb.h"
 #include "onecopy/v1/peer.pb.h"
@@ -34,9 +35,9 @@ inline constexpr engine::Charged kChargedAs =
 
 // What a request takes until it is answered: the message, and what is made of it.
 template <typename Request>
-uint64_t BytesOf(const Request& request) {
+uint64_t BytesOf(const Received<Request>& request) {
   constexpr uint64_t kCopies = 3;
-  return kCopies * request.ByteSizeLong();
+  return kCopies * request.bytes();
 }
 
 }  // namespace onecopy::rpc

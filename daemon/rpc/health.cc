@@ -5,22 +5,26 @@
 
 namespace onecopy::rpc {
 
-using Service = grpc::health::v1::Health::AsyncService;
+using Service = Unread<grpc::health::v1::Health>;
 using Request = grpc::health::v1::HealthCheckRequest;
 
 Health::Health(std::vector<std::string> names, size_t most_watches)
     : names_(std::move(names)), most_watches_(most_watches) {}
 
 void Health::Serve(const Serving& serving) {
-  ServeUnary(service_, &Service::RequestCheck, serving,
-             [this](const grpc::ServerContext&, const Request& request, Responder<Response> reply) {
-               if (!Knows(request.service())) {
-                 return reply(Status(Code::kNotFound, reasons::kNotServed,
-                                     "no service \"" + request.service() + "\""));
-               }
-               const MutexLock lock(mutex_);
-               reply(Now());
-             });
+  ServeUnary(
+      service_, &Service::RequestCheck, serving,
+      [this](const grpc::ServerContext&, Received<Request> received, Responder<Response> reply) {
+        const Result<const Request*> request = received.ReadShort();
+        if (!request.ok()) return reply(request.status());
+        const std::string& service = (*request)->service();
+        if (!Knows(service)) {
+          return reply(
+              Status(Code::kNotFound, reasons::kNotServed, "no service \"" + service + "\""));
+        }
+        const MutexLock lock(mutex_);
+        reply(Now());
+      });
   ServeStream(service_, &Service::RequestWatch, serving,
               [this](const grpc::ServerContext&, const Request& request,
                      const std::weak_ptr<Subscriber<Response>>& watcher) {

@@ -34,7 +34,7 @@ class Health {
 
   const std::vector<std::string> names_;
   const size_t most_watches_;
-  grpc::health::v1::Health::AsyncService service_;
+  Unread<grpc::health::v1::Health> service_;
   Mutex mutex_;
   bool serving_ ONECOPY_GUARDED_BY(mutex_) = true;
   struct Watcher {

@@ -15,7 +15,7 @@ namespace onecopy::rpc {
 namespace {
 
 using engine::PeerApi;
-using Peers = v1::PeerService::AsyncService;
+using Peers = Unread<v1::PeerService>;
 
 constexpr int kPeerBacklog = 128;
 
@@ -42,14 +42,14 @@ struct From {
 // All that a peer asks for, on whose behalf it says ever, has one allowance.
 template <typename Request>
 Asking AskingOf(const Result<std::string>& caller, const Request& request,
-                const grpc::ServerContext& context) {
-  if (!caller.ok()) return {"nobody", {}, context.peer()};
+                const std::string& from) {
+  if (!caller.ok()) return {"nobody", {}, from};
   std::string account = "node " + *caller;
   if constexpr (requires { Uid(request.uid(), request.uid_namespaces()); }) {
     const Uid uid(request.uid(), request.uid_namespaces());
-    return {uid.ToString() + "@" + *caller, std::move(account), context.peer()};
+    return {uid.ToString() + "@" + *caller, std::move(account), from};
   } else {
-    return {account, account, context.peer()};
+    return {account, account, from};
   }
 }
 
@@ -128,40 +128,51 @@ class PeerServer::Core {
   }
 
   // Has calls of a method of gRPC answered by a method of the engine.
-  template <typename Service, typename Request, typename Reply, typename... Parameters>
-  void Serve(void (Service::*start)(grpc::ServerContext*, Request*,
-                                    grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
-                                    grpc::ServerCompletionQueue*, void*),
+  template <typename Base, typename Request, typename Reply, typename... Parameters>
+  void Serve(GrpcUnary<Base, Request, Reply> grpc_method,
              void (PeerApi::*method)(const std::string&, Parameters...), const Serving& serving) {
     ServeUnary(
-        service_, start, serving,
-        [there = there_, callers = callers_, method, turns = serving.turns,
-         greetings = serving.greetings](const grpc::ServerContext& context, Request request,
-                                        Responder<Reply> responder) {
+        service_, grpc_method, serving,
+        [there = there_, callers = callers_, method, serving](const grpc::ServerContext& context,
+                                                              Received<Request> received,
+                                                              Responder<Reply> responder) {
           Result<std::string> caller = callers->Of(context);
-          Audit<Request>(responder, AskingOf(caller, request, context), TargetOf(request));
+          Audited(responder, caller, received, context.peer());
           if (!caller.ok()) return responder(caller.status());
-          greetings->Called(context.peer());
+          serving.greetings->Called(context.peer());
           const engine::Owner payer = engine::WholeNode(*caller);
-          auto share = there.ledger.Share(kChargedAs<Request>, payer, false, BytesOf(request));
+          auto share = there.ledger.Share(kChargedAs<Request>, payer, false, BytesOf(received));
           if (!share.ok()) return responder(share.status());
           responder.Keep(*std::move(share));
-          turns.Post(payer, [there, method, payer, request = std::move(request),
-                             from = From{*std::move(caller), context.peer(),
-                                         !there.tls && IsFromLoopback(context)},
-                             responder = std::move(responder)]() mutable {
-            auto parsed = Parse(request);
-            if (!parsed.ok()) return responder(parsed.status());
-            Complete(*parsed, from.address);
-            there.turns.Post(payer, [there, method, from = std::move(from),
-                                     arguments = AsArguments(*std::move(parsed)),
-                                     responder = std::move(responder)]() mutable {
-              const Status admitted = there.admit(from.node, from.local);
-              if (!admitted.ok()) return responder(admitted);
-              Forward(there.api, method, from.node, std::move(arguments), std::move(responder));
-            });
-          });
+          const bool is_long = received.IsLong();
+          serving.Read(
+              payer, is_long,
+              [there, method, payer, received = std::move(received),
+               from =
+                   From{*std::move(caller), context.peer(), !there.tls && IsFromLoopback(context)},
+               responder = std::move(responder)]() mutable {
+                const Result<const Request*> request = received.Read();
+                if (!request.ok()) return responder(request.status());
+                if (received.IsLong()) Audited(responder, from.node, received, from.address);
+                auto parsed = Parse(**request);
+                if (!parsed.ok()) return responder(parsed.status());
+                Complete(*parsed, from.address);
+                there.turns.Post(payer, [there, method, from = std::move(from),
+                                         arguments = AsArguments(*std::move(parsed)),
+                                         responder = std::move(responder)]() mutable {
+                  const Status admitted = there.admit(from.node, from.local);
+                  if (!admitted.ok()) return responder(admitted);
+                  Forward(there.api, method, from.node, std::move(arguments), std::move(responder));
+                });
+              });
         });
+  }
+
+  template <typename Request, typename Reply>
+  static void Audited(Responder<Reply>& responder, const Result<std::string>& caller,
+                      const Received<Request>& received, const std::string& from) {
+    const Request& request = received.fields();
+    Audit<Request>(responder, AskingOf(caller, request, from), TargetOf(request));
   }
 
   const There there_;

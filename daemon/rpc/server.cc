@@ -89,7 +89,9 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   grpc::ServerCompletionQueue& calls_queue = *queue;
   server->queue_ = std::make_unique<QueueThread>(std::move(queue), options.thread);
   const auto greetings = std::make_shared<Greetings>();
-  const Serving serving{calls_queue, server->calls_, engine::Turns(*server->queue_), greetings};
+  server->readers_ = std::make_unique<engine::Workers>(*server->queue_, options.thread + "-long");
+  const Serving serving{calls_queue, server->calls_, engine::Turns(*server->queue_),
+                        *server->readers_, greetings};
   server->health_->Serve(serving);
   serve(serving);
   options.listener.greetings = greetings;
@@ -112,6 +114,7 @@ void Server::Stop() {
   // gRPC has let go of every call; what has completed may still wait in the queue for its turn.
   calls_.WaitUntilEmpty();
   queue_->StopAndJoin();
+  readers_->StopAndJoin();
   server_.reset();
 }
 

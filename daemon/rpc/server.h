@@ -66,6 +66,7 @@ class Server {
   std::unique_ptr<Health> health_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<QueueThread> queue_;
+  std::unique_ptr<engine::Workers> readers_;
   CallSet calls_;
   std::unique_ptr<Listener> listener_;
 };

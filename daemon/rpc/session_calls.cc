@@ -89,9 +89,9 @@ void OpenSession(const SessionCalls& there, const grpc::ServerContext& context,
 
 }  // namespace
 
-void ServeSessions(v1::SessionService::AsyncService& service, const Serving& serving,
+void ServeSessions(Unread<v1::SessionService>& service, const Serving& serving,
                    SessionCalls there) {
-  ServeStream(service, &v1::SessionService::AsyncService::RequestOpenSession, serving,
+  ServeStream(service, &Unread<v1::SessionService>::RequestOpenSession, serving,
               [there = std::move(there)](
                   const grpc::ServerContext& context, const v1::OpenSessionRequest& request,
                   const Caller& caller) { OpenSession(there, context, request, caller); });

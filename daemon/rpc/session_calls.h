@@ -22,7 +22,6 @@ struct SessionCalls {
 
 // Serves OpenSession. A session ends with its stream: then the client has gone or wants no more, or
 // the daemon ends, or the client's connection proves nothing any more.
-void ServeSessions(v1::SessionService::AsyncService& service, const Serving& serving,
-                   SessionCalls there);
+void ServeSessions(Unread<v1::SessionService>& service, const Serving& serving, SessionCalls there);
 
 }  // namespace onecopy::rpc

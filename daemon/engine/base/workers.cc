@@ -12,7 +12,7 @@ Status Workers::Post(const WorkQueue& queue, Task& work, bool next) {
   auto worker = threads_.find(queue.key);
   if (worker == threads_.end()) {
     ONECOPY_ASSIGN_OR_RETURN(auto made,
-                             os::LoopThread::Make("work-" + std::to_string(threads_.size())));
+                             os::LoopThread::Make(name_ + "-" + std::to_string(threads_.size())));
     Turns turns(made->loop());
     worker = threads_.emplace(queue.key, Worker{std::move(made), std::move(turns)}).first;
   }

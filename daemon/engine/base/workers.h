@@ -34,8 +34,9 @@ struct WorkQueue {
 // done on the thread that asks: late is better than never.
 class Workers {
  public:
-  // Replies run on `engine`.
-  explicit Workers(Executor& engine) : engine_(engine) {}
+  // Replies run on `engine`; threads are called `name`-0 and so on.
+  explicit Workers(Executor& engine, std::string name = "work")
+      : engine_(engine), name_(std::move(name)) {}
 
   // RESOURCE_EXHAUSTED where the key has no thread and none can be made; `work` is then left as it
   // was. Once they have been joined, OK, and the work is not done. `next`: what work that has had
@@ -82,6 +83,7 @@ class Workers {
   };
 
   Executor& engine_;
+  const std::string name_;
   Mutex mutex_;
   std::map<std::string, Worker> threads_ ONECOPY_GUARDED_BY(mutex_);
   bool stopped_ ONECOPY_GUARDED_BY(mutex_) = false;

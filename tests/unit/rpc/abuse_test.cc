@@ -185,7 +185,11 @@ TEST_CASE("a message that cannot be read, one too long and an unknown method fai
   };
   const std::string get_node = "/onecopy.v1.NodeService/GetNode";
   for (int i = 0; i < 3; ++i) {
-    CHECK(call(get_node, "\xff\xff\xff nonsense") == grpc::StatusCode::INTERNAL);
+    for (const std::string& end : {std::string(), std::string(200'000, 'x')}) {
+      CHECK(call(get_node, "\xff\xff\xff nonsense" + end) == grpc::StatusCode::INVALID_ARGUMENT);
+    }
+    // An unknown field of 100,000 bytes.
+    CHECK(call(get_node, "\x7a\xa0\x8d\x06" + std::string(100'000, 'x')) == grpc::StatusCode::OK);
     CHECK(call(get_node, std::string(kMaxMessageBytes + 1, 'x')) ==
           grpc::StatusCode::RESOURCE_EXHAUSTED);
     CHECK(call("/onecopy.v1.NodeService/NoSuch", "") == grpc::StatusCode::UNIMPLEMENTED);

@@ -104,12 +104,18 @@ TEST_CASE("a client of another version is told both sides' versions") {
 
 TEST_CASE("what a client calls its program is cut, not kept") {
   ApiRig rig;
-  OpenedSession session(rig.channel, OpenedSession::Named(std::string(100'000, 'x')));
+  OpenedSession session(rig.channel, OpenedSession::Named(std::string(60'000, 'x')));
   REQUIRE(session.ok());
   const auto described = rig.engine.Get<std::string>(
       [&] { return rig.sessions.Describe(rig.sessions.Find(session->token())->session); });
   CHECK(described.find(std::string(kMaxProgramBytes - 10, 'x')) != std::string::npos);
   CHECK(described.find(std::string(kMaxProgramBytes + 1, 'x')) == std::string::npos);
+}
+
+TEST_CASE("a request for a stream that is longer than any attach.sock takes is refused") {
+  ApiRig rig;
+  OpenedSession session(rig.channel, OpenedSession::Named(std::string(kMaxAttachBytes, 'x')));
+  CHECK(session.Wait().reason() == reasons::kBadSize);
 }
 
 TEST_CASE("a token of OpenSession is worth nothing to another user's connection") {
