@@ -56,7 +56,7 @@ Status Add(const fs::path& path, const std::string& name, std::vector<FileInSet>
   return OkStatus();
 }
 
-// What is no regular file, in words; nothing for one that is.
+// Says in words what a path is that is not a regular file; empty for a regular file.
 std::string WhatElse(const fs::path& path, std::error_code& error) {
   switch (fs::status(path, error).type()) {
     case fs::file_type::regular:

@@ -1,6 +1,6 @@
-// The head of a safetensors file: which tensor lies where. The one rule book for it, of the command
-// line and of the Python package; it takes what the format's own library (`safetensors` 0.8) takes,
-// and nothing else, but for the budgets below.
+// The head of a safetensors file: which tensor lies where. The command line and the Python package
+// both read it here. It takes what the format's own library (`safetensors` 0.8) takes, within the
+// budgets below, and refuses the rest.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@ struct SafetensorsHeader {
   std::vector<std::pair<std::string, std::string>> metadata;  // in order of their names
 };
 
-// How long the head's text is, by the first 8 bytes (fewer where there are no more) of a file of so
-// many bytes. INVALID_ARGUMENT (BAD_FORMAT) where that cannot be. `name`: of the file, for
-// messages.
+// The length of the head's text, which the first 8 bytes of the file tell. `first`: these bytes, or
+// fewer where the file is shorter. `name`: the file's, for messages. INVALID_ARGUMENT (BAD_FORMAT)
+// where a file of `file_bytes` bytes cannot have such a head.
 Result<uint64_t> SafetensorsHeaderBytes(std::string_view first, uint64_t file_bytes,
                                         const std::string& name);
 

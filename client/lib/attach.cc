@@ -215,7 +215,7 @@ Status AttachSocket::TakeWelcome(const v1::AttachReply& reply) {
 Result<uint64_t> AttachSocket::PassDescriptor(int fd, bool file) {
   if (fd < 0) {
     return Status(Code::kInvalidArgument, reasons::kBadHandle,
-                  std::to_string(fd) + " is no file descriptor");
+                  std::to_string(fd) + " is not a file descriptor");
   }
   v1::AttachRequest request;
   request.mutable_pass_descriptor()->set_file(file);
@@ -238,7 +238,7 @@ Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request,
   if (Send(socket_.get(), packet, passed) < 0) {
     if (errno == EBADF && !passed.empty()) {
       return Status(Code::kInvalidArgument, reasons::kBadHandle,
-                    std::to_string(passed.front()) + " is no open file descriptor");
+                    std::to_string(passed.front()) + " is not an open file descriptor");
     }
     if (errno == ETOOMANYREFS) {
       return os::ErrnoStatus(errno, "passing a descriptor to the onecopyd in " + run_dir_.path);

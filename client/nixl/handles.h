@@ -29,10 +29,10 @@ class Metadata {
 
 namespace onecopy::nixl {
 
-// All handles, which go when the last user of each has let go of it. Descriptors that are equal
-// have one handle, which counts them: the core looks for the handle of a descriptor by its bytes
-// alone, so that of equal ones it gives back whichever it finds, one of them twice and another
-// never. What is given back that is no handle is left alone. Thread-safe.
+// All handles. A handle goes when its last user has let go of it. Equal descriptors share one
+// handle, which counts them: NIXL's core finds a descriptor's handle by the descriptor's bytes, so
+// where two are equal it gives one handle back twice and the other never. A pointer that is not a
+// handle is ignored when it is given back. Thread-safe.
 class Handles {
  public:
   // A descriptor of this agent's: `make`, called under the lock, says of what memory it is, where

@@ -219,7 +219,7 @@ v1::Endpoint End(const std::string& buffer) {
   return end;
 }
 
-// Whatever a user of the API may ask for.
+// All that a user of the API may ask for.
 std::vector<Case> OfUser(const ApiUser& user, const std::string& own) {
   const auto prepare = user.prepare();
   std::vector<Case> cases;
@@ -374,7 +374,7 @@ struct Payers {
 
 }  // namespace
 
-TEST_CASE("whoever asks for too much pays for it, and nobody else does") {
+TEST_CASE("a payer who asks for too much waits alone") {
   if (::geteuid() != 0) ONECOPY_SKIP("only root can become another user");
   Town town;
   Town other;

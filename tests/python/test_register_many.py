@@ -25,15 +25,16 @@ def seconds_of(call):
     return time.perf_counter() - begun
 
 
-def test_a_thousand_tensors_cost_little_more_than_a_ping_an_allocation(east):
+def test_a_thousand_tensors_cost_at_most_three_pings_an_allocation(east):
+    pings = 3 * 125  # which take about as long, so that others who use the machine hold up both alike
     ratios = []
-    for _ in range(8):  # others use the machine, too
+    for _ in range(8):
         tensors = model()
-        pings = seconds_of(lambda: [east.ping() for _ in range(125)])
+        peer = seconds_of(lambda: [east.ping() for _ in range(pings)])
         took = seconds_of(lambda: east.register(tensors))
-        ratios.append(took / pings)
-        print(f"1,000 tensors in 125 allocations: {took * 1e3:.1f} ms, {ratios[-1]:.2f} of 125 pings")
-    assert min(ratios) <= 5  # eight names each, beside the registration
+        ratios.append(took / peer)
+        print(f"1,000 tensors in 125 allocations: {took * 1e3:.1f} ms, {ratios[-1]:.2f} of {pings} pings")
+    assert min(ratios) <= 1
 
 
 def test_each_is_a_view_of_its_memory_which_is_registered_once(east):

@@ -26,8 +26,8 @@ template <typename T>
        "pass a whole number from 0 to " + std::to_string(std::numeric_limits<T>::max())});
 }
 
-// Of a whole number, Python's or of whoever has __index__ (NumPy's). Throws INVALID_ARGUMENT
-// (BAD_ARGUMENT); `what`: with its article.
+// The number that a Python int has, or an object with __index__ (such as NumPy's). Throws
+// INVALID_ARGUMENT (BAD_ARGUMENT); `what`: with its article.
 template <typename T>
 T ToNumber(const nb::handle& value, const char* what) {
   if (PyBool_Check(value.ptr()) || PyIndex_Check(value.ptr()) == 0) ThrowNoNumber<T>(value, what);

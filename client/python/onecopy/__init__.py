@@ -12,6 +12,7 @@ from importlib.metadata import version as _version
 from typing import Any
 
 from . import aio
+from ._connect import connect, diagnose, program
 from ._device import DeviceArray
 from ._errors import (
     Aborted,
@@ -34,7 +35,7 @@ from ._errors import (
 )
 from ._formats import Loaded, Saved
 from ._mapped import MappedArray
-from ._node import End, Node, connect, diagnose, program
+from ._node import End, Node
 from ._pool import DevicePool, Pool, PoolArray, PoolStatistics
 from ._prepared import Prepared
 from ._shared import SharedArray

@@ -160,6 +160,6 @@ class AsyncNode:
 async def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 30.0,
                   program: str = "") -> AsyncNode:
     """As onecopy.connect."""
-    from ._node import connect as blocking
+    from ._connect import connect as blocking
 
     return AsyncNode(await _call(lambda: blocking(run_dir, timeout=timeout, program=program)))

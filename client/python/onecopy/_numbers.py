@@ -17,7 +17,7 @@ MOST_SECONDS = 10 * 365 * 86400.0 - 1  # what the daemon takes: below ten years
 
 
 def whole(value: Any, what: str, *, least: int = 0, most: int = MOST_BYTES, reason: str = "BAD_ARGUMENT") -> int:
-    """A whole number, Python's or of whoever has __index__ (NumPy's). `what`: with its article ("an offset")."""
+    """A whole number: an int, or an object with __index__ (such as NumPy's). `what`: with its article ("an offset")."""
     # NumPy's bool has no __index__.
     number = None if isinstance(value, bool) or not hasattr(type(value), "__index__") else operator.index(value)
     if number is None or not least <= number <= most:

@@ -204,3 +204,50 @@ TEST_CASE("two sides of one buffer are compared where they lie, each alone is no
         reasons::kRangesOverlap);
   CHECK(CheckApart({&*layout, 64}, {nullptr, 70, 0}, "they overlap").ok());
 }
+
+TEST_CASE("some layouts and ranges are apart from others where no byte is of both") {
+  std::mt19937 random(13);
+  const auto some = [&](uint64_t most) { return random() % (most + 1); };
+  const auto any = [&](std::vector<Layout>* layouts) {
+    std::vector<PlacedLayout> side(1 + some(2));
+    for (PlacedLayout& one : side) {
+      one.at = some(60);
+      one.bytes = some(6);  // of none, too
+      if (some(2) == 0) continue;
+      std::vector<StridedRange> ranges(1 + some(2));
+      for (StridedRange& range : ranges) range = {some(9), 1 + some(2), 4 + some(8), 1 + some(3)};
+      layouts->push_back(*Layout::Make(ranges, "source"));
+      one.layout = &layouts->back();
+    }
+    return side;
+  };
+  const auto bytes_of = [](const std::vector<PlacedLayout>& side) {
+    std::vector<uint64_t> all;
+    for (const PlacedLayout& one : side) {
+      if (one.layout == nullptr) {
+        for (uint64_t k = 0; k < one.bytes; ++k) all.push_back(one.at + k);
+        continue;
+      }
+      for (const StridedRange& piece : one.layout->pieces()) {
+        for (const uint64_t byte : BytesOf(piece)) all.push_back(one.at + byte);
+      }
+    }
+    return all;
+  };
+  int apart = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    std::vector<Layout> layouts;
+    layouts.reserve(6);
+    const std::vector<PlacedLayout> a = any(&layouts);
+    const std::vector<PlacedLayout> b = any(&layouts);
+    const std::vector<uint64_t> of_b = bytes_of(b);
+    const std::vector<uint64_t> of_a = bytes_of(a);
+    const bool truth = std::none_of(of_a.begin(), of_a.end(), [&](uint64_t byte) {
+      return std::find(of_b.begin(), of_b.end(), byte) != of_b.end();
+    });
+    apart += truth ? 1 : 0;
+    CHECK(CheckApart(a, b, "they overlap").ok() == truth);
+  }
+  CHECK(apart > 1'000);
+  CHECK(apart < 4'000);
+}

@@ -178,10 +178,10 @@ struct FileMemory {
   uint64_t bytes = 0;
 };
 
-// Parts of a regular file into memory, read by the client itself, for what is so small that a
-// request to the daemon takes longer than its bytes: the receipt's one step is by "client", and
-// there is no id, as the daemon does not hear of it. Of the options `deadline` and `stop` count.
-// Fails like CopyFileToBuffer.
+// Reads parts of a regular file into memory, without the daemon: for so few bytes that asking the
+// daemon would take longer than reading them. The receipt has one step, by "client", and no id, as
+// the daemon does not hear of it. Of the options only `deadline` and `stop` are used. Fails like
+// CopyFileToBuffer.
 Result<FileCopy> CopyFileToMemory(Client& client, const LocalFile& source,
                                   std::span<const FileMemory> parts,
                                   const FileCopyOptions& options = {});
