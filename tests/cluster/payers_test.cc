@@ -9,7 +9,7 @@
 #include <regex>
 
 #include "tests/cluster/receipts.h"
-#include "tests/faults/flood.h"
+#include "tests/cluster/flood.h"
 #include "tests/faults/hostile_peer.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"

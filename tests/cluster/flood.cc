@@ -1,4 +1,4 @@
-#include "tests/faults/flood.h"
+#include "tests/cluster/flood.h"
 
 #include <grpcpp/create_channel_posix.h>
 #include <sys/socket.h>
