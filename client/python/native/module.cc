@@ -16,6 +16,7 @@
 #include "client/python/native/memory.h"
 #include "client/python/native/node.h"
 #include "client/python/native/pool.h"
+#include "client/python/native/ranges.h"
 #include "client/python/native/tensor.h"
 #include "client/python/native/text.h"
 #include "client/python/native/torch_hooks.h"
@@ -83,6 +84,10 @@ void BindMemory(nb::module_& module) {
                    "tuple[int, int], bool, str, tuple[int, int, int] | str]"))
       .def_prop_ro("device",
                    [](const Tensor& self) { return std::pair(self.device.type, self.device.id); });
+  nb::class_<Ranges>(module, "Ranges").def("__len__", [](const Ranges& self) {
+    return self.pairs.size();
+  });
+  module.def("pack_ranges", &PackRanges, "source"_a, "destination"_a, "bytes"_a.none());
   module.def("copy_bytes", &CopyBytes, "target"_a, "source"_a);
   module.def("import_tensor", &ImportTensor, "array"_a);
   module.def("flat_memory", &FlatMemoryOf, "array"_a.none());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/python/native/errors.h"
+#include "client/python/native/ranges.h"
 #include "client/python/native/text.h"
 #include "onecopy/reasons.h"
 
@@ -88,8 +89,12 @@ TransferRequest ToRequest(const nb::tuple& request) {
   TransferRequest made;
   made.source = ToEndpoint(nb::cast<nb::tuple>(request[0]));
   made.destination = ToEndpoint(nb::cast<nb::tuple>(request[1]));
-  for (const nb::handle pair : nb::cast<nb::list>(request[2])) {
-    made.ranges.push_back(ToRangePair(nb::cast<nb::tuple>(pair)));
+  if (nb::isinstance<Ranges>(request[2])) {
+    made.ranges = nb::cast<const Ranges&>(request[2]).pairs;
+  } else {
+    for (const nb::handle pair : nb::cast<nb::list>(request[2])) {
+      made.ranges.push_back(ToRangePair(nb::cast<nb::tuple>(pair)));
+    }
   }
   made.policy.path_glob = nb::cast<std::string>(request[3]);
   made.policy.at_most_copies = ToOptionalNumber<uint32_t>(request[4], "at_most");

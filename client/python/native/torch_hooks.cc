@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/python/native/pool.h"
 #include "transport/core/mutex.h"
 
 namespace onecopy::python {

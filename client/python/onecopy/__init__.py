@@ -12,7 +12,6 @@ from importlib.metadata import version as _version
 from typing import Any
 
 from . import aio
-from ._connect import connect, diagnose, program
 from ._device import DeviceArray
 from ._errors import (
     Aborted,
@@ -35,9 +34,10 @@ from ._errors import (
 )
 from ._formats import Loaded, Saved
 from ._mapped import MappedArray
-from ._node import End, Node
+from ._node import End, Node, connect
 from ._pool import DevicePool, Pool, PoolArray, PoolStatistics
 from ._prepared import Prepared
+from ._program import diagnose, program
 from ._shared import SharedArray
 from ._streams import Queued
 from ._transfer import Transfer

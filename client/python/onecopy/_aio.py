@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _files, _formats, _native
+from ._range_arrays import Ranges
 from ._transfer import Transfer
 from ._values import Buffer, Endpoint, Plan
 
@@ -96,7 +97,7 @@ class AsyncNode:
 
     async def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "",
                        link: str = "", allow_emulated: bool = False, checksum: bool = False,
-                       deadline: float | None = None, ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (),
+                       deadline: float | None = None, ranges: Ranges = (),
                        sync: bool = False, as_bytes: bool = False, progress: Progress | None = None) -> Transfer:
         """As Node.transfer. Cancelling the task cancels the transfer, and ends when nothing moves any more; `progress`
         is called on the loop's thread, and what it raises is only reported."""
@@ -160,6 +161,6 @@ class AsyncNode:
 async def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 30.0,
                   program: str = "") -> AsyncNode:
     """As onecopy.connect."""
-    from ._connect import connect as blocking
+    from ._node import connect as blocking
 
     return AsyncNode(await _call(lambda: blocking(run_dir, timeout=timeout, program=program)))

@@ -6,9 +6,8 @@ import threading
 from typing import Any
 
 from . import _device
-from ._connect import connect
 from ._errors import InvalidArgument
-from ._node import Node
+from ._node import Node, connect
 from ._pool import DevicePool
 
 

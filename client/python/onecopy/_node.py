@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -24,7 +25,10 @@ from . import (
 )
 from ._errors import InvalidArgument
 from ._numbers import milliseconds
+from ._numbers import seconds as _seconds
 from ._numbers import size as _size
+from ._program import diagnose
+from ._range_arrays import Ranges, choose
 from ._requests import OURS, End, Keeps, NothingToMove, Requests
 from ._transfer import Transfer
 from ._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, known
@@ -223,7 +227,7 @@ class Node:
 
     def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                  allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), sync: bool = False, as_bytes: bool = False,
+                 ranges: Ranges = (), sync: bool = False, as_bytes: bool = False,
                  progress: Progress | None = None) -> Transfer:
         """Moves bytes, and returns when they have arrived; raises an Error with its reason where they have not.
 
@@ -232,13 +236,17 @@ class Node:
         they mean. An end that is text is bytes.
 
         at_most: copies that the caller accepts; path: a pattern of paths ("rdma-*"); link: a link's name; checksum:
-        compare both ends; deadline: in seconds; ranges: pairs of (offset, bytes) or (offset, bytes, stride, count), for
-        parts of two buffers; sync: of a file of another node that is written, the disk has it, and its name; progress:
+        compare both ends; deadline: in seconds; ranges: parts of two buffers, see below; sync: of a file of another node that is written, the disk has it, and its name; progress:
         called with the transfer as it goes, may raise to cancel it.
 
         Two lists of ends are one transfer of many buffers: each of the one goes to its like in the other. Two mappings go
         by their keys. The sources are of one node, and so are the destinations; a pair that is there twice moves once,
         arrays without elements are left out, and where nothing is left the transfer has succeeded.
+
+        Ranges are pairs, each of (offset, bytes) or (offset, bytes, stride, count) of the source and likewise of the
+        destination; or two arrays of whole numbers, (source, destination), of shape (n, 2) or (n, 4) with one such row for
+        each range; or (source, destination, bytes), arrays of shape (n,) with the offsets of ranges that are all as long.
+        Of NumPy, torch or anything with a buffer, in the CPU's memory. Where there are none of them nothing moves.
         """
         if (ranges is _NONE and progress is None and at_most is None and deadline is None
                 and not (path or link or allow_emulated or checksum or sync or as_bytes)):
@@ -256,12 +264,12 @@ class Node:
 
     def prepare(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-                ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), as_bytes: bool = False) -> _prepared.Prepared:
+                ranges: Ranges = (), as_bytes: bool = False) -> _prepared.Prepared:
         """A transfer that is made many times: its ends are looked at now, and Prepared.run makes it each time. For a loop
         over arrays of a few KiB, of which looking at them takes longer than moving them."""
         return _prepared.Prepared(self, source, destination, {
             "at_most": at_most, "path": path, "link": link, "allow_emulated": allow_emulated, "checksum": checksum,
-            "deadline": deadline, "ranges": list(ranges), "as_bytes": as_bytes})
+            "deadline": deadline, "chosen": choose(ranges), "as_bytes": as_bytes})
 
     def _transfer(self, stop: _native.Stop, progress: Progress | None, source: End, destination: End,
                   **options: Any) -> Transfer:
@@ -282,7 +290,7 @@ class Node:
 
     def start(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
               allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-              ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), sync: bool = False,
+              ranges: Ranges = (), sync: bool = False,
               as_bytes: bool = False) -> Transfer:
         """As `transfer`, without waiting for the end: see Transfer.wait. What is returned keeps the arrays."""
         def run(request: _pieces.Request, keeps: Keeps) -> Transfer:
@@ -301,7 +309,7 @@ class Node:
     def enqueue(self, source: End, destination: End, *, stream: Any = None, after: Any = None, then: Any = None,
                 at_most: int | None = None, path: str = "", link: str = "", allow_emulated: bool = False,
                 checksum: bool = False, deadline: float | None = None,
-                ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), as_bytes: bool = False) -> _streams.Queued:
+                ranges: Ranges = (), as_bytes: bool = False) -> _streams.Queued:
         """As `transfer`, but in the order of CUDA streams, and without waiting: it begins when what is queued on the
         stream `after` now has been done, and what is queued on the stream `then` from now on waits for its end on the
         GPU. `stream` is both. A stream goes on however the transfer ends: Queued.wait says how, or raises.
@@ -404,7 +412,7 @@ class Node:
                              _formats.options(at_most, checksum, deadline))
 
     def explain(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
-                allow_emulated: bool = False, ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (),
+                allow_emulated: bool = False, ranges: Ranges = (),
                 as_bytes: bool = False) -> Plan:
         """What a transfer would do, and why nothing better; no byte moves. Raises FailedPrecondition with every refusal
         where no path is acceptable."""
@@ -470,4 +478,18 @@ def _is_whole(wanted: Wanted) -> bool:
     return whole and wanted.strides == _arrays.compact(wanted.shape, wanted.itemsize)
 
 
-__all__ = ["End", "Node"]
+def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 30.0, program: str = "",
+            cuda_library: str | os.PathLike[str] = "") -> Node:
+    """The daemon of this machine: that of `run_dir`; else of $ONECOPY_RUN_DIR; else the system's, in /run/onecopy; else
+    the user's. Raises Unavailable where none answers, and says how to get one.
+
+    timeout: seconds that the daemon may take for what it knows; program: this one's name, for the daemon's log;
+    cuda_library: the CUDA driver's, where it is not the system's.
+    """
+    limit = milliseconds(_seconds(timeout, "a timeout"), "a timeout")
+    name = program or f"python {os.path.basename(sys.argv[0] or 'interactive')}"
+    return Node(_native.Node(os.fspath(run_dir) if run_dir is not None else "", name, limit or 1, True,
+                             os.fspath(cuda_library)))
+
+
+__all__ = ["End", "Node", "connect"]

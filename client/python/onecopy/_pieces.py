@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from . import _arrays
+from . import _arrays, _native
 
 Place: TypeAlias = "tuple[str, str, int | None, int | None]"  # node, buffer or path, where in it, and how many bytes
 Request: TypeAlias = "tuple[object, ...]"  # what the native part takes
@@ -18,7 +18,7 @@ class Ends(NamedTuple):
 
     sources: Sequence[Place]
     destinations: Sequence[Place]
-    pieces: Sequence[tuple[tuple[int, ...], ...]]
+    pieces: Sequence[tuple[tuple[int, ...], ...]] | _native.Ranges
 
 
 class Joining:
@@ -61,7 +61,8 @@ def _moved(piece: _arrays.Range, by: int, buffer: int) -> tuple[int, ...]:
 
 def request(ends: Ends, *, path: str = "", at_most: int | None = None, link: str = "", allow_emulated: bool = False,
             checksum: bool = False, deadline_ms: int | None = None, sync: bool = False) -> Request:
-    return (ends.sources[0], ends.destinations[0], list(ends.pieces), path, at_most, link, allow_emulated, checksum,
+    pieces = ends.pieces if isinstance(ends.pieces, _native.Ranges) else list(ends.pieces)
+    return (ends.sources[0], ends.destinations[0], pieces, path, at_most, link, allow_emulated, checksum,
             deadline_ms, "", list(ends.sources[1:]), list(ends.destinations[1:]), sync)
 
 

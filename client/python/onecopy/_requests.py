@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 from . import _arrays, _device, _mapped, _native, _pieces, _pool, _ranges, _registrations, _shared
 from ._errors import InvalidArgument, NotFound
 from ._numbers import milliseconds
+from ._range_arrays import Chosen, Ranges, choose
 from ._values import Buffer, Endpoint
 from ._views import Wanted
 
@@ -160,15 +161,15 @@ class Requests:
         return ready
 
     def call(self, call: Callable[[_pieces.Request, Keeps], _T], source: End, destination: End, *,
-             ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), **options: Any) -> _T:
+             ranges: Ranges = (), **options: Any) -> _T:
         """Makes a call that names the memory of arrays; once more where the daemon does not know that any more, as it
         was started since."""
-        pieces = list(ranges)
-        request, keeps = self.make(source, destination, ranges=pieces, **options)
+        chosen = choose(ranges)
+        request, keeps = self.make(source, destination, chosen=chosen, **options)
         try:
             return call(request, keeps)
         except NotFound as failure:
-            again = self.again(failure.reason, request, source, destination, ranges=pieces, **options)
+            again = self.again(failure.reason, request, source, destination, chosen=chosen, **options)
             if again is None:
                 raise
         return call(*again)
@@ -215,30 +216,32 @@ class Requests:
 
     def make(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
              allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-             ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), sync: bool = False,
+             chosen: Chosen = None, sync: bool = False,
              as_bytes: bool = False) -> tuple[_pieces.Request, Keeps]:
         """What the native part takes, and what must live as long as the transfer. Raises NothingToMove for lists without
-        an element."""
-        pieces = [tuple(_piece(each) for each in pair) for pair in ranges]
+        an element, and for no ranges."""
+        pieces = chosen
+        if pieces is not None and len(pieces) == 0:
+            raise NothingToMove("there is nothing to move: there are no ranges", "BAD_SIZE", "pass some, or leave them out")
         ends: _pieces.Ends
         if isinstance(source, _SEVERAL) or isinstance(destination, _SEVERAL):
-            if pieces:
+            if pieces is not None:
                 raise InvalidArgument("several arrays have ranges of their own", "BAD_ARGUMENT",
                                       "pass ranges with one source and one destination, or none")
             ends, places = self._many(_Pairs.of(source, destination), as_bytes)
         else:
             from_ = self.place(source, "the source", written=False)
             to = self.place(destination, "the destination", written=True)
-            if not pieces:
+            if pieces is None:
                 _check_alike(from_, to, "", as_bytes)
             if from_.runs is not None or to.runs is not None:
-                if pieces:
+                if pieces is not None:
                     raise InvalidArgument("an array with gaps has ranges of its own", "BAD_ARGUMENT",
                                           "pass ranges with arrays without gaps, or none")
                 pieces = _joined(from_, to, "")
-            elif not pieces and from_.bytes is not None and to.bytes is not None:
+            elif pieces is None and from_.bytes is not None and to.bytes is not None:
                 _check_sizes(from_, to, "")
-            ends = _pieces.Ends([from_.endpoint], [to.endpoint], pieces)
+            ends = _pieces.Ends([from_.endpoint], [to.endpoint], pieces or [])
             places = [from_, to]
         return _pieces.request(ends, path=path, at_most=at_most, link=link, allow_emulated=allow_emulated,
                                checksum=checksum, deadline_ms=milliseconds(deadline, "a deadline"),
@@ -359,15 +362,6 @@ def _unlike_sizes(source: Place, destination: Place, label: str) -> InvalidArgum
         f"{_named(source, f'the source{label}')} has {source.bytes} bytes, and "
         f"{_named(destination, f'the destination{label}')} {destination.bytes}", "SIZE_MISMATCH",
         "pass ends of as many bytes: a slice of the longer one")
-
-
-def _piece(fields: Sequence[int]) -> _arrays.Range:
-    if len(fields) == 2:
-        return fields[0], fields[1], 0, 1
-    if len(fields) == 4:
-        return fields[0], fields[1], fields[2], fields[3]
-    raise InvalidArgument(f"{tuple(fields)} is no range", "BAD_ARGUMENT",
-                          "write (offset, bytes), or (offset, bytes, stride, count)")
 
 
 def _joined(source: Place, destination: Place, label: str) -> list[tuple[_arrays.Range, ...]]:

@@ -21,10 +21,9 @@ import uuid
 from typing import Any
 
 from . import _native, _numbers, _pieces, _tensors
-from ._connect import connect
 from ._errors import Error, InvalidArgument
 from ._kept import Kept
-from ._node import Node
+from ._node import Node, connect
 from ._transfer import Transfer
 from ._values import Receipt
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from . import _moving, _shard_plan, _shards, vllm
 from ._errors import InvalidArgument, Unimplemented
-from ._connect import connect
+from ._node import connect
 
 
 def _part(name: str) -> Any:
