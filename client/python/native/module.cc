@@ -87,7 +87,11 @@ void BindMemory(nb::module_& module) {
   nb::class_<Ranges>(module, "Ranges").def("__len__", [](const Ranges& self) {
     return self.pairs.size();
   });
-  module.def("pack_ranges", &PackRanges, "source"_a, "destination"_a, "bytes"_a.none());
+  module.def(
+      "pack_ranges", &PackRanges, "source"_a, "destination"_a, "bytes"_a.none(),
+      nb::sig("def pack_ranges(source: tuple[int, int, bool, tuple[int, ...], tuple[int, ...]], "
+              "destination: tuple[int, int, bool, tuple[int, ...], tuple[int, ...]], "
+              "bytes: int | None) -> Ranges"));
   module.def("copy_bytes", &CopyBytes, "target"_a, "source"_a);
   module.def("import_tensor", &ImportTensor, "array"_a);
   module.def("flat_memory", &FlatMemoryOf, "array"_a.none());

@@ -13,7 +13,7 @@ from ._errors import InvalidArgument
 Ranges: TypeAlias = "Iterable[tuple[Sequence[int], Sequence[int]]] | tuple[Any, Any] | tuple[Any, Any, int] | _native.Ranges"
 
 # What the native part takes. None: all bytes.
-Chosen: TypeAlias = "list[tuple[_arrays.Range, _arrays.Range]] | _native.Ranges | None"
+Chosen: TypeAlias = "list[tuple[_arrays.Range, ...]] | _native.Ranges | None"  # in pairs
 
 _Fields: TypeAlias = "tuple[int, int, bool, tuple[int, ...], tuple[int, ...]]"
 
@@ -49,7 +49,7 @@ def _fields(found: _arrays.View) -> _Fields:
     return found.address, found.itemsize, _SIGNED[found.dtype], found.shape, found.strides
 
 
-def _pair(pair: Any) -> tuple[_arrays.Range, _arrays.Range]:
+def _pair(pair: Any) -> tuple[_arrays.Range, ...]:
     try:
         (source, destination), _ = pair, [len(each) for each in pair]
     except (TypeError, ValueError):
