@@ -15,6 +15,7 @@ FileCopy client::ClientCopy(const std::string& node, bool reads_file, uint64_t b
   receipt.steps.push_back({ClientStep(node, reads_file), bytes});
   receipt.ranges = receipt.merged_ranges = parts;
   receipt.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  receipt.asked_seconds = receipt.seconds;
   if (receipt.seconds > 0) receipt.bytes_per_second = static_cast<double>(bytes) / receipt.seconds;
   return copy;
 }

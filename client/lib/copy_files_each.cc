@@ -112,6 +112,7 @@ Result<FileCopy> CopyFilesToBuffers(Client& client, std::span<const FileToBuffer
   Receipt& receipt = copy.receipt;
   receipt.steps.insert(receipt.steps.begin(), {client::ClientStep(client.node(), true), total});
   receipt.seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  receipt.asked_seconds = receipt.seconds;
   receipt.bytes_per_second = receipt.seconds > 0 ? static_cast<double>(total) / receipt.seconds : 0;
   return copy;
 }

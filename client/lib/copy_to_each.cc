@@ -90,7 +90,8 @@ class Several {
     const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
     for (size_t i = 0; i < copies_.size(); ++i) {
       Receipt& receipt = copies_[i].receipt;
-      receipt.seconds = seconds;  // they overlap, and none ends long before the last
+      // They overlap, and none ends long before the last.
+      receipt.seconds = receipt.asked_seconds = seconds;
       receipt.bytes_per_second = seconds > 0 ? static_cast<double>(total) / seconds : 0;
       if (i != first_) receipt.evidence["copied_from"] = NameOf(ends_[first_]);
     }

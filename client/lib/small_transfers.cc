@@ -162,6 +162,7 @@ std::optional<uint64_t> SmallTransfers::Submit(const TransferRequest& request,
   slot.to = to;
   slot.bytes = bytes;
   slot.submitted = std::chrono::system_clock::now();
+  slot.begun = Clock::now();
   return number;
 }
 
@@ -173,6 +174,7 @@ void SmallTransfers::ReapAll() {
     Slot& slot = ring.slots[ended.number % kSlots];
     if (slot.number != ended.number) continue;  // no submission of ours
     slot.ended = ended;
+    slot.seen = Clock::now();
     slot.ended_number.store(ended.number + 1, std::memory_order_release);
     others = true;
   }
@@ -291,6 +293,7 @@ std::optional<TransferInfo> SmallTransfers::TakeEnd(uint64_t number) {
   receipt.steps.reserve(slot.route->steps.size());
   for (const Step& step : slot.route->steps) receipt.steps.push_back({step, slot.bytes});
   receipt.seconds = static_cast<double>(slot.ended.nanoseconds) * 1e-9;
+  receipt.asked_seconds = std::chrono::duration<double>(slot.seen - slot.begun).count();
   if (receipt.seconds > 0) {
     receipt.bytes_per_second = static_cast<double>(slot.bytes) / receipt.seconds;
   }

@@ -78,6 +78,8 @@ class SmallTransfers {
     uint64_t to = 0;
     uint64_t bytes = 0;
     WallTime submitted;
+    Clock::time_point begun;  // when that was; the clock on the wall may be set meanwhile
+    Clock::time_point seen;   // its end
     ring::Ended ended;
   };
   // More than can be submitted and not have ended.

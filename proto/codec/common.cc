@@ -175,6 +175,7 @@ Result<Receipt> Parse(const v1::Receipt& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckNumber(in.seconds(), at / "seconds"));
   ONECOPY_RETURN_IF_ERROR(CheckNumber(in.bytes_per_second(), at / "bytes_per_second"));
   ONECOPY_RETURN_IF_ERROR(CheckNumber(in.negotiation_seconds(), at / "negotiation_seconds"));
+  ONECOPY_RETURN_IF_ERROR(CheckNumber(in.asked_seconds(), at / "asked_seconds"));
   Receipt value;
   value.path = in.path();
   value.link = in.link();
@@ -185,6 +186,7 @@ Result<Receipt> Parse(const v1::Receipt& in, const Field& at) {
   value.seconds = in.seconds();
   value.bytes_per_second = in.bytes_per_second();
   value.negotiation_seconds = in.negotiation_seconds();
+  value.asked_seconds = in.asked_seconds();
   value.ranges = std::max<uint64_t>(in.ranges(), 1);  // 0 from one that has not begun to count
   value.merged_ranges = std::max<uint64_t>(in.merged_ranges(), 1);
   ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParseCommon));
@@ -214,6 +216,7 @@ void Print(const Receipt& value, v1::Receipt* out) {
   out->set_seconds(value.seconds);
   out->set_bytes_per_second(value.bytes_per_second);
   out->set_negotiation_seconds(value.negotiation_seconds);
+  out->set_asked_seconds(value.asked_seconds);
   out->set_ranges(value.ranges);
   out->set_merged_ranges(value.merged_ranges);
   if (value.checksum) Print(*value.checksum, out->mutable_checksum());

@@ -90,6 +90,7 @@ void CheckReceipt(const Json& receipt, const ExpectedReceipt& expected) {
   CHECK(receipt.at("state") == "SUCCEEDED");
   CHECK(receipt.at("path") == expected.path);
   CHECK(receipt.at("bytes") == expected.bytes);
+  CHECK(receipt.at("asked_seconds") >= receipt.at("seconds"));  // each by one clock
   CHECK(receipt.at("emulated") == (expected.emulated && expected.bytes > 0));
   CheckSteps(receipt, expected);
   CheckLanes(receipt, expected);

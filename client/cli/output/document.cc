@@ -132,6 +132,7 @@ Json ToJson(const Move& move) {
                    {"steps", StepsToJson(receipt.steps)},
                    {"lanes", LanesToJson(receipt.lanes)},
                    {"seconds", receipt.seconds},
+                   {"asked_seconds", receipt.asked_seconds},
                    {"bytes_per_second", RateToJson(receipt.bytes_per_second)},
                    {"negotiation_seconds", receipt.negotiation_seconds},
                    {"checksum", ChecksumToJson(receipt.checksum)},

@@ -81,7 +81,12 @@ void PrintReceipt(std::ostream& out, const Move& move) {
   const Receipt& receipt = move.receipt;
   out << Printable(move.source) << " -> " << Printable(move.destination) << '\n';
   out << "  moved     " << FormatBytes(move.bytes) << " in " << FormatSeconds(receipt.seconds)
-      << ", " << FormatRate(receipt.bytes_per_second) << '\n';
+      << ", " << FormatRate(receipt.bytes_per_second);
+  // What its client waited for, where that is more than a tenth longer.
+  if (receipt.asked_seconds > 1.1 * receipt.seconds) {
+    out << "; " << FormatSeconds(receipt.asked_seconds) << " from the request on";
+  }
+  out << '\n';
   if (move.parts > 1) out << "  parts     " << move.parts << '\n';
   if (receipt.ranges > 1) {
     out << "  ranges    " << receipt.ranges;

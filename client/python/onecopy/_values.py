@@ -113,6 +113,7 @@ class Receipt:
     seconds: float
     bytes_per_second: int
     negotiation_seconds: float
+    asked_seconds: float
     checksum: Checksum | None
     refused: tuple[Refusal, ...]
     attempts: tuple[Attempt, ...]
@@ -130,6 +131,7 @@ class Receipt:
             steps=tuple(Step._of(each) for each in fields["steps"]),
             lanes=tuple(known(Lane, each) for each in fields["lanes"]), seconds=fields["seconds"],
             bytes_per_second=fields["bytes_per_second"], negotiation_seconds=fields["negotiation_seconds"],
+            asked_seconds=fields["asked_seconds"],
             checksum=None if checksum is None else known(Checksum, checksum),
             refused=tuple(known(Refusal, each) for each in fields["refused"]),
             attempts=tuple(known(Attempt, each) for each in fields["attempts"]), evidence=fields["evidence"],

@@ -15,6 +15,7 @@
 #include "transport/core/link.h"
 #include "transport/core/scatter.h"
 #include "transport/core/store.h"
+#include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
 
@@ -95,6 +96,8 @@ struct StartRequest {
   // asked.destination and asked.more_destinations each goes to.
   std::vector<StartPart> parts = {};
   uint64_t asked_ranges = 0;  // of all parts together, as the client asked
+  // When its client asked this node, where a node asks itself; another node is not told.
+  std::optional<os::Clock::time_point> since = {};
 };
 
 struct ConnectRequest {

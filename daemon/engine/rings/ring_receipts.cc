@@ -98,6 +98,7 @@ TransferRecord* RingReceipts::AddEntry(ClientRing& ring, const ring::Entry& entr
       info.create_time + std::chrono::duration_cast<WallTime::duration>(entry.ended - entry.taken);
   info.receipt.evidence["submitted"] = "ring";
   info.receipt.negotiation_seconds = ToSeconds(entry.begun - entry.taken);
+  info.receipt.asked_seconds = ToSeconds(entry.ended - entry.taken);
   info.bytes_done = outcome->ok() ? entry.bytes : 0;
   info.receipt.attempts.push_back(
       {info.receipt.path, outcome->ok() ? "SUCCEEDED" : outcome->reason(), info.bytes_done});

@@ -117,6 +117,7 @@ Result<TransferInfo> Bundles::Begin(Pending& pending) {
   ONECOPY_ASSIGN_OR_RETURN(
       TransferRecord* const record,
       needs_.transfers.Add(std::move(info), owner, pending.caller, std::move(charge)));
+  record->asked = request.since.value_or(record->created);
   record->series = record->bundle = true;
   needs_.series.KeepPartsOf(request.id);
   log::Debug("transfer accepted", {{"transfer", request.id.str()},

@@ -356,6 +356,7 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
                                                       context_.node(), std::move(*charge));
       if (!record.ok()) return Conclude(pending, record.status());
       pending->recorded = true;
+      (*record)->asked = pending->begun;
       (*record)->series = (*record)->bundle = pending->bundle();
       remote_transfers_.Await(**record, node, pending->Remaining());
     }
@@ -376,6 +377,7 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
     request.reservation = std::move(reservation);
     request.asked = asked;
     request.asked.deadline = pending->Remaining();
+    if (context_.IsSelf(node)) request.since = pending->begun;
     if (!asked.part_of.empty()) request.series = series_.Find(asked.part_of);
     (*destination)
         ->Start(context_.node(), std::move(request), [this, pending](Result<TransferInfo> started) {

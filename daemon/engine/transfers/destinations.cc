@@ -314,6 +314,7 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   ONECOPY_ASSIGN_OR_RETURN(TransferRecord* const record,
                            needs_.runs.transfers.Add(std::move(info), Owner{request.uid, caller},
                                                      caller, std::move(charge)));
+  record->asked = request.since.value_or(record->created);
   record->grants = std::move(grants);
   needs_.runs.buffers.Hold(params.buffer, request.id);
   if (inside != nullptr) needs_.runs.buffers.Hold(*params.source_buffer, request.id);

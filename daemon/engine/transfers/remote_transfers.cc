@@ -89,7 +89,8 @@ void RemoteTransfers::Ask(const TransferId& id, const std::string& node) {
   });
 }
 
-// Everything but what this node knows better: its own part in it, who owns it, and since when.
+// Everything but what this node knows better: its own part in it, who owns it, since when, and how
+// long it took from then on.
 void RemoteTransfers::Apply(TransferRecord& record, const TransferInfo& said) {
   TransferInfo& info = record.info;
   info.state = said.state;
@@ -106,7 +107,9 @@ void RemoteTransfers::Apply(TransferRecord& record, const TransferInfo& said) {
     info.source.bytes = said.source.bytes;
   }
   info.plan = said.plan;
+  const double asked_seconds = info.receipt.asked_seconds;
   info.receipt = said.receipt;
+  info.receipt.asked_seconds = asked_seconds;  // by this node's clock
   info.error = said.error;
   info.waits_for = said.waits_for;
   if (IsFinal(said.state)) Conclude(info.id);

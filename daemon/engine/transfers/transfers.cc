@@ -8,6 +8,7 @@
 #include "daemon/engine/base/paging.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
+#include "transport/core/duration.h"
 
 namespace onecopy::engine {
 namespace {
@@ -177,6 +178,9 @@ void Transfers::Conclude(TransferRecord& record, const Status& outcome) {
 void Transfers::Changed(TransferRecord& record) {
   const bool is_final = IsFinal(record.info.state);
   NoteRate(record.info);
+  if (is_final && !record.info.end_time) {
+    record.info.receipt.asked_seconds = ToSeconds(os::Clock::now() - record.asked);
+  }
   record.charge.SetBytes(record.held_bytes + FootprintOf(record.info));
   if (record.remembered != nullptr) record.remembered->SetBytes(BytesOf(record));
   if (is_final && !record.info.end_time) {

@@ -43,10 +43,11 @@ struct TransferRecord {
   // When info.create_time was: the clock on the wall may be set meanwhile, and a transfer must not
   // end before it began.
   os::Clock::time_point created = os::Clock::now();
-  std::shared_ptr<Run> run;     // while something of it happens here
-  std::vector<GrantId> grants;  // that its rights to buffers of this node rest on
-  bool logged = true;           // whether the log is told of its end
-  bool series = false;          // parts move its bytes
+  os::Clock::time_point asked = created;  // when this node was asked for it, by a client or a node
+  std::shared_ptr<Run> run;               // while something of it happens here
+  std::vector<GrantId> grants;            // that its rights to buffers of this node rest on
+  bool logged = true;                     // whether the log is told of its end
+  bool series = false;                    // parts move its bytes
   // Of those, one of several buffers: the destination's node decides it, as it does a transfer.
   bool bundle = false;
   Ledger::Charge charge = {};  // until its last state; of what is kept then: see Remember

@@ -71,6 +71,7 @@ TEST_CASE("a receipt has the keys that others rely on, in their order") {
                                                   "steps",
                                                   "lanes",
                                                   "seconds",
+                                                  "asked_seconds",
                                                   "bytes_per_second",
                                                   "negotiation_seconds",
                                                   "checksum",

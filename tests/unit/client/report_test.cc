@@ -191,3 +191,19 @@ TEST_CASE("probes are a table of rates, latencies and what did not work") {
   CHECK(out.str().find("mlx5_0 > mlx5_1") != std::string::npos);
   CHECK(out.str().find("NIC_UNREACHABLE, transport retry counter exceeded") != std::string::npos);
 }
+
+TEST_CASE("how long its client waited is said where that is more than a tenth longer") {
+  cli::Move move = OneMove();
+  const auto first_lines = [&] {
+    std::ostringstream out;
+    cli::PrintReceipt(out, move);
+    return out.str().substr(0, out.str().find("  path"));
+  };
+  const std::string moved = "east:a -> west:b\n  moved     1 GiB in 41 ms, 26.19 GB/s";
+  for (const double asked : {0.0, 0.041, 0.045}) {
+    move.receipt.asked_seconds = asked;
+    CHECK(first_lines() == moved + "\n");
+  }
+  move.receipt.asked_seconds = 0.0452;
+  CHECK(first_lines() == moved + "; 45.2 ms from the request on\n");
+}
