@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <regex>
 
-#include "tests/cluster/receipts.h"
 #include "tests/cluster/flood.h"
+#include "tests/cluster/receipts.h"
 #include "tests/faults/hostile_peer.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"

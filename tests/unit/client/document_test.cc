@@ -54,30 +54,13 @@ TransferInfo Transfer() {
 
 TEST_CASE("a receipt has the keys that others rely on, in their order") {
   const Json receipt = cli::ToJson(cli::MoveOf(Transfer()));
-  CHECK(Keys(receipt) == std::vector<std::string>{"id",
-                                                  "state",
-                                                  "source",
-                                                  "destination",
-                                                  "bytes",
-                                                  "ranges",
-                                                  "merged_ranges",
-                                                  "path",
-                                                  "copies",
-                                                  "link",
-                                                  "emulated",
-                                                  "registration",
-                                                  "key",
-                                                  "encryption",
-                                                  "steps",
-                                                  "lanes",
-                                                  "seconds",
-                                                  "asked_seconds",
-                                                  "bytes_per_second",
-                                                  "negotiation_seconds",
-                                                  "checksum",
-                                                  "refused",
-                                                  "attempts",
-                                                  "evidence"});
+  CHECK(Keys(receipt) ==
+        std::vector<std::string>{
+            "id",       "state",         "source",        "destination",      "bytes",
+            "ranges",   "merged_ranges", "path",          "copies",           "link",
+            "emulated", "registration",  "key",           "encryption",       "steps",
+            "lanes",    "seconds",       "asked_seconds", "bytes_per_second", "negotiation_seconds",
+            "checksum", "refused",       "attempts",      "evidence"});
   CHECK(receipt["id"] == "t1");
   CHECK(receipt["state"] == "SUCCEEDED");
   CHECK(receipt["source"] == "east:a@0+100");
