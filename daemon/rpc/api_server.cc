@@ -190,7 +190,7 @@ class ApiServer::Core {
         service, grpc_method, serving,
         [there = there_, method, serving](const grpc::ServerContext& context,
                                           Received<Request> received, Responder<Reply> responder) {
-          const Asking nobody = Nobody(context);
+          Asking nobody = Nobody(context);
           Audit<Request>(responder, nobody, TargetOf(received.fields()));
           const Result<std::string> presenter = there.presenters->Presenter(context);
           if (!presenter.ok()) return responder(presenter.status());
@@ -205,7 +205,8 @@ class ApiServer::Core {
           const bool is_long = received.IsLong();
           serving.Read(
               payer.owner, is_long,
-              [there, method, nobody, presented = Presented{std::move(token), *presenter, payer},
+              [there, method, nobody = std::move(nobody),
+               presented = Presented{std::move(token), *presenter, payer},
                received = std::move(received), responder = std::move(responder)]() mutable {
                 const Result<const Request*> request = received.Read();
                 if (!request.ok()) return responder(request.status());

@@ -26,8 +26,9 @@ inline constexpr uint64_t kReadAtOnceBytes = kMaxAttachBytes;
 template <typename Request>
 class Received {
  public:
-  explicit Received(grpc::ByteBuffer message)
-      : message_(std::move(message)), bytes_(message_.Length()) {
+  // The bytes themselves are shared with `message`.
+  explicit Received(const grpc::ByteBuffer& message)
+      : message_(message), bytes_(message_.Length()) {
     if (!IsLong()) ReadNow();
   }
 

@@ -45,13 +45,13 @@ def test_many_blocks_beside_a_gather_and_a_copy_by_torch(east):
     for count in (1024, 65536):
         blocks, target = cache(count), torch.zeros((count, BLOCK), dtype=torch.uint8, device="cuda:0")
         chosen = torch.randperm(count)
-        froms, tos = chosen * BLOCK, torch.arange(count) * BLOCK
+        taken, put = chosen * BLOCK, torch.arange(count) * BLOCK
         on_gpu = chosen.to("cuda:0")
         torch.cuda.synchronize()
         ours, theirs, moved = [], [], []
         for _ in range(5):
             begun = time.perf_counter()
-            done = east.transfer(blocks, target, ranges=(froms, tos, BLOCK))
+            done = east.transfer(blocks, target, ranges=(taken, put, BLOCK))
             ours.append(time.perf_counter() - begun)
             moved.append(done.receipt.seconds)
             begun = time.perf_counter()

@@ -52,9 +52,9 @@ def test_any_array_will_do(east):
 
 def test_an_array_may_change_once_the_call_has_it(east):
     source, target = numpy.arange(64, dtype="uint8"), numpy.zeros(64, "uint8")
-    froms, tos = rows(8, 0), rows(0, 4)
-    prepared = east.prepare(source, target, ranges=(froms, tos, 4))
-    froms[:] = tos[:] = 60
+    taken, put = rows(8, 0), rows(0, 4)
+    prepared = east.prepare(source, target, ranges=(taken, put, 4))
+    taken[:] = put[:] = 60
     prepared.run()
     assert target.tolist()[:8] == [8, 9, 10, 11, 0, 1, 2, 3]
 

@@ -25,8 +25,8 @@ def seconds_of(call):
     return time.perf_counter() - begun
 
 
-def test_a_thousand_tensors_cost_at_most_three_pings_an_allocation(east):
-    pings = 3 * 125  # which take about as long, so that others who use the machine hold up both alike
+def test_a_thousand_tensors_cost_at_most_five_pings_an_allocation(east):
+    pings = 5 * 125  # two or three on idle processors; pings wait more and compute less, where others use these, too
     ratios = []
     for _ in range(8):
         tensors = model()
