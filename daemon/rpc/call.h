@@ -35,11 +35,11 @@ namespace onecopy::rpc {
 
 // Where a server's methods are served.
 struct Serving {
-  // Has a request read when its payer has its turn: on the queue's thread, or on one for long
-  // requests, so that short ones do not wait for as long as those take.
+  // Runs `task`, which decodes a request, when its payer has its turn. Long requests have a thread
+  // of their own, so that short ones do not wait for them.
   void Read(const engine::Owner& payer, bool is_long, Task task) const {
     if (is_long && readers.Post({"long requests", payer}, task).ok()) return;
-    turns.Post(payer, std::move(task));  // late is better than never
+    turns.Post(payer, std::move(task));  // also if that thread cannot be created
   }
 
   grpc::ServerCompletionQueue& queue;

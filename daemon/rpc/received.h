@@ -1,4 +1,4 @@
-// Requests as they have arrived, and the methods of a service that take them so.
+// Requests before they are decoded, and gRPC services that deliver them so.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -18,15 +18,16 @@
 
 namespace onecopy::rpc {
 
-// A longer request is read when its payer has its turn, as reading takes time by the length. As
-// long as what attach.sock takes.
+// A request of up to so many bytes is decoded as soon as it arrives, a longer one when its payer
+// has its turn. The limit is that of attach.sock's packets.
 inline constexpr uint64_t kReadAtOnceBytes = kMaxAttachBytes;
 
-// A request whose message has been read already where it is short. One thread at a time.
+// A request, as the bytes that arrived. A short one is decoded by the constructor, a long one by
+// Read. One thread at a time.
 template <typename Request>
 class Received {
  public:
-  // The bytes themselves are shared with `message`.
+  // Shares the bytes with `message`; does not copy them.
   explicit Received(const grpc::ByteBuffer& message)
       : message_(message), bytes_(message_.Length()) {
     if (!IsLong()) ReadNow();
@@ -34,10 +35,10 @@ class Received {
 
   bool IsLong() const { return bytes_ > kReadAtOnceBytes; }
   uint64_t bytes() const { return bytes_; }  // of the message
-  // Its fields; none of them where it is long and not read yet, or is no such message.
+  // The decoded request. All fields are empty if it has not been decoded yet, or cannot be.
   const Request& fields() const { return request_; }
 
-  // INVALID_ARGUMENT where it is no such message.
+  // Decodes a long request. INVALID_ARGUMENT if the bytes are not a valid Request.
   Result<const Request*> Read() {
     if (!valid_) ReadNow();
     if (*valid_) return &request_;
@@ -45,7 +46,7 @@ class Received {
                   "the request of " + std::to_string(bytes_) + " bytes is not a " +
                       std::string(Request::descriptor()->full_name()));
   }
-  // The same, of methods that take short requests only.
+  // As Read, for methods that accept only short requests; INVALID_ARGUMENT for a long one.
   Result<const Request*> ReadShort() {
     if (!IsLong()) return Read();
     return Status(Code::kInvalidArgument, reasons::kBadSize,
@@ -69,7 +70,8 @@ class Received {
   Request request_;
 };
 
-// A service of gRPC whose requests come unread, to be asked for by their method's number.
+// A gRPC service that delivers its requests as bytes. Methods are chosen by number, see
+// MethodNumber.
 template <typename Service>
 class Unread : public Service::AsyncService {
  public:
@@ -78,8 +80,8 @@ class Unread : public Service::AsyncService {
   using grpc::Service::RequestAsyncUnary;
 };
 
-// The number that gRPC knows a service's method by, which is told by its request and by whether it
-// answers with a stream.
+// The index of a method within its service. A service has one method for each pair of request type
+// and `streams` (whether it answers with a stream). Throws std::logic_error if it has none.
 template <typename Service, typename Request>
 int MethodNumber(bool streams) {
   const auto* service =

@@ -1,4 +1,4 @@
-// Whoever asks a daemon for the same again and again, as fast as it answers.
+// Sends the same request to a daemon in a loop, as fast as the daemon answers.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

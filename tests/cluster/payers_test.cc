@@ -1,5 +1,5 @@
-// Everybody who may ask a daemon for something, at the limit of what it may have, beside somebody
-// else's small transfer, list and checksum.
+// Each kind of caller floods a daemon with each kind of request, up to its limits, while another
+// user runs a small transfer, a list and a checksum.
 #include <grp.h>
 #include <unistd.h>
 

@@ -93,7 +93,7 @@ void PlacePieces(const PlacedLayout& placed, uint32_t side, std::vector<PlacedRa
   }
 }
 
-// From the first byte of some layouts to behind their last one.
+// The bytes from the first one of some layouts to their last one, gaps included.
 struct Hull {
   uint64_t first = kMaxNumber;
   uint64_t end = 0;
@@ -117,7 +117,7 @@ Hull HullOf(std::span<const PlacedLayout> layouts) {
   return all;
 }
 
-// The pieces of those that may have a byte in common with what is within `others`.
+// Adds the pieces of those layouts whose hull meets `others`.
 void PlaceThoseThatMeet(const Hull& others, std::span<const PlacedLayout> layouts, uint32_t side,
                         std::vector<PlacedRange>* pieces) {
   size_t count = pieces->size();
@@ -222,7 +222,7 @@ Status CheckApart(std::span<const PlacedLayout> a, std::span<const PlacedLayout>
                   const std::string& what, OverlapBudget* budget) {
   const Hull of_a = HullOf(a);
   const Hull of_b = HullOf(b);
-  if (!of_a.Meets(of_b)) return OkStatus();  // as nearly always
+  if (!of_a.Meets(of_b)) return OkStatus();  // the common case
   std::vector<PlacedRange> pieces;
   PlaceThoseThatMeet(of_b, a, 0, &pieces);
   PlaceThoseThatMeet(of_a, b, 1, &pieces);

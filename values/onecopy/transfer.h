@@ -180,8 +180,8 @@ struct Receipt {
   double seconds = 0;  // from the first byte submitted to the last completion
   double bytes_per_second = 0;
   double negotiation_seconds = 0;  // from the request's acceptance to the first byte submitted
-  // From the request, as it was taken by the daemon (or by the client, of what it moves itself or
-  // submits to its ring), to the end there; 0 before that.
+  // From the request to the end: by the daemon's clock since it accepted the request, or by the
+  // client's since it submitted to its ring or began to copy by itself. 0 before the end.
   double asked_seconds = 0;
   std::optional<ChecksumResult> checksum;
   std::vector<Refusal> refused;  // why nothing better

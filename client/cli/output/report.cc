@@ -82,9 +82,9 @@ void PrintReceipt(std::ostream& out, const Move& move) {
   out << Printable(move.source) << " -> " << Printable(move.destination) << '\n';
   out << "  moved     " << FormatBytes(move.bytes) << " in " << FormatSeconds(receipt.seconds)
       << ", " << FormatRate(receipt.bytes_per_second);
-  // What its client waited for, where that is more than a tenth longer.
+  // The client waited longer than the bytes moved.
   if (receipt.asked_seconds > 1.1 * receipt.seconds) {
-    out << "; " << FormatSeconds(receipt.asked_seconds) << " from the request on";
+    out << "; " << FormatSeconds(receipt.asked_seconds) << " after the request";
   }
   out << '\n';
   if (move.parts > 1) out << "  parts     " << move.parts << '\n';

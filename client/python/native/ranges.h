@@ -1,4 +1,4 @@
-// Ranges of many places in two buffers, from arrays of numbers.
+// Pairs of ranges, built from arrays of numbers.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,7 +11,7 @@
 
 namespace onecopy::python {
 
-// Immutable. What a request has in place of a list of pairs.
+// Immutable. A request takes it in place of a list of pairs.
 struct Ranges {
   std::vector<RangePair> pairs;
 };

@@ -243,10 +243,11 @@ class Node:
         by their keys. The sources are of one node, and so are the destinations; a pair that is there twice moves once,
         arrays without elements are left out, and where nothing is left the transfer has succeeded.
 
-        Ranges are pairs, each of (offset, bytes) or (offset, bytes, stride, count) of the source and likewise of the
-        destination; or two arrays of whole numbers, (source, destination), of shape (n, 2) or (n, 4) with one such row for
-        each range; or (source, destination, bytes), arrays of shape (n,) with the offsets of ranges that are all as long.
-        Of NumPy, torch or anything with a buffer, in the CPU's memory. Where there are none of them nothing moves.
+        ranges is a list of pairs (source, destination); each is (offset, bytes) or (offset, bytes, stride, count). It may
+        also be a tuple of two integer arrays, (source, destination), of shape (n, 2) or (n, 4), with one such row for each
+        range; or (source, destination, bytes), where both arrays have the shape (n,) and contain offsets, and all ranges
+        have the same length. Arrays may be NumPy's, torch's or any object with a buffer, in CPU memory. An empty list or
+        empty arrays move nothing.
         """
         if (ranges is _NONE and progress is None and at_most is None and deadline is None
                 and not (path or link or allow_emulated or checksum or sync or as_bytes)):

@@ -1,4 +1,4 @@
-"""What `ranges=` may be: pairs of ranges, or arrays of numbers."""
+"""Values of the argument `ranges=`: pairs of ranges, or arrays of numbers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 from . import _arrays, _native, _numbers
 from ._errors import InvalidArgument
 
-# Pairs of ranges of two buffers; or (source, destination) of two arrays of numbers, behind which are the bytes of each
-# range where these have offsets alone. Of an empty tuple, all bytes.
+# Either pairs of ranges, or two integer arrays (source, destination). Arrays of offsets are followed by the length of each
+# range. An empty tuple means all bytes.
 Ranges: TypeAlias = "Iterable[tuple[Sequence[int], Sequence[int]]] | tuple[Any, Any] | tuple[Any, Any, int] | _native.Ranges"
 
-# What the native part takes. None: all bytes.
+# The form that the native module accepts. None: all bytes.
 Chosen: TypeAlias = "list[tuple[_arrays.Range, ...]] | _native.Ranges | None"  # in pairs
 
 _Fields: TypeAlias = "tuple[int, int, bool, tuple[int, ...], tuple[int, ...]]"
@@ -21,7 +21,7 @@ _SIGNED = {"int32": True, "int64": True, "uint32": False, "uint64": False}
 
 
 def choose(ranges: Ranges) -> Chosen:
-    """Reads them. An array is read whole and without a Python object for each number; it may change afterwards."""
+    """Copies the ranges into the form that the native module accepts. The caller may change its arrays afterwards."""
     if isinstance(ranges, _native.Ranges):
         return ranges
     if isinstance(ranges, tuple):

@@ -222,7 +222,7 @@ class Requests:
         an element, and for no ranges."""
         pieces = chosen
         if pieces is not None and len(pieces) == 0:
-            raise NothingToMove("there is nothing to move: there are no ranges", "BAD_SIZE", "pass some, or leave them out")
+            raise NothingToMove("the list of ranges is empty", "BAD_SIZE", "pass at least one range, or omit ranges= to move everything")
         ends: _pieces.Ends
         if isinstance(source, _SEVERAL) or isinstance(destination, _SEVERAL):
             if pieces is not None:

@@ -96,7 +96,8 @@ struct StartRequest {
   // asked.destination and asked.more_destinations each goes to.
   std::vector<StartPart> parts = {};
   uint64_t asked_ranges = 0;  // of all parts together, as the client asked
-  // When its client asked this node, where a node asks itself; another node is not told.
+  // When the client's request reached this node. Set only if the destination is this node; never
+  // sent.
   std::optional<os::Clock::time_point> since = {};
 };
 

@@ -43,7 +43,7 @@ struct TransferRecord {
   // When info.create_time was: the clock on the wall may be set meanwhile, and a transfer must not
   // end before it began.
   os::Clock::time_point created = os::Clock::now();
-  os::Clock::time_point asked = created;  // when this node was asked for it, by a client or a node
+  os::Clock::time_point asked = created;  // when the request reached this node
   std::shared_ptr<Run> run;               // while something of it happens here
   std::vector<GrantId> grants;            // that its rights to buffers of this node rest on
   bool logged = true;                     // whether the log is told of its end

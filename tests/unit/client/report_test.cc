@@ -192,7 +192,7 @@ TEST_CASE("probes are a table of rates, latencies and what did not work") {
   CHECK(out.str().find("NIC_UNREACHABLE, transport retry counter exceeded") != std::string::npos);
 }
 
-TEST_CASE("how long its client waited is said where that is more than a tenth longer") {
+TEST_CASE("the time since the request is printed if it is more than a tenth longer") {
   cli::Move move = OneMove();
   const auto first_lines = [&] {
     std::ostringstream out;
@@ -205,5 +205,5 @@ TEST_CASE("how long its client waited is said where that is more than a tenth lo
     CHECK(first_lines() == moved + "\n");
   }
   move.receipt.asked_seconds = 0.0452;
-  CHECK(first_lines() == moved + "; 45.2 ms from the request on\n");
+  CHECK(first_lines() == moved + "; 45.2 ms after the request\n");
 }
