@@ -33,11 +33,12 @@ template <typename Request>
 inline constexpr engine::Charged kChargedAs =
     kGivesBack<Request> ? engine::Charged::kEndings : engine::Charged::kRequests;
 
-// What a request takes until it is answered: the message, and what is made of it.
+// The memory of a request until it is answered: the message, what is made of it, and the decoded
+// message, which a short request has while it waits for its turn.
 template <typename Request>
 uint64_t BytesOf(const Received<Request>& request) {
   constexpr uint64_t kCopies = 3;
-  return kCopies * request.bytes();
+  return kCopies * request.bytes() + request.decoded_bytes();
 }
 
 }  // namespace onecopy::rpc

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/rpc/decoded_bytes.h"
 #include "onecopy/reasons.h"
 #include "onecopy/result.h"
 #include "proto/codec/protocol.h"
@@ -34,17 +35,16 @@ class Received {
   }
 
   bool IsLong() const { return bytes_ > kReadAtOnceBytes; }
-  uint64_t bytes() const { return bytes_; }  // of the message
+  uint64_t bytes() const { return bytes_; }            // of the message
+  uint64_t decoded_bytes() const { return decoded_; }  // at most; 0 before it is decoded
   // The decoded request. All fields are empty if it has not been decoded yet, or cannot be.
   const Request& fields() const { return request_; }
 
-  // Decodes a long request. INVALID_ARGUMENT if the bytes are not a valid Request.
+  // Decodes a long request. INVALID_ARGUMENT as DecodedBytes.
   Result<const Request*> Read() {
-    if (!valid_) ReadNow();
-    if (*valid_) return &request_;
-    return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "the request of " + std::to_string(bytes_) + " bytes is not a " +
-                      std::string(Request::descriptor()->full_name()));
+    if (!outcome_) ReadNow();
+    if (!outcome_->ok()) return *outcome_;
+    return &request_;
   }
   // As Read, for methods that accept only short requests; INVALID_ARGUMENT for a long one.
   Result<const Request*> ReadShort() {
@@ -57,16 +57,23 @@ class Received {
 
  private:
   void ReadNow() {
-    grpc::ProtoBufferReader reader(&message_);
-    valid_ =
-        reader.status().ok() && request_.ParseFromZeroCopyStream(&reader) && reader.status().ok();
-    if (!*valid_) request_.Clear();
+    outcome_ = Decode();
+    if (!outcome_->ok()) request_.Clear();
     message_.Clear();
+  }
+  Status Decode() {
+    ONECOPY_ASSIGN_OR_RETURN(decoded_, DecodedBytes(message_, *Request::descriptor()));
+    grpc::ProtoBufferReader reader(&message_);
+    if (request_.ParseFromZeroCopyStream(&reader) && reader.status().ok()) return OkStatus();
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "the request of " + std::to_string(bytes_) + " bytes is not a valid " +
+                std::string(Request::descriptor()->full_name())};
   }
 
   grpc::ByteBuffer message_;
   uint64_t bytes_;
-  std::optional<bool> valid_;  // once it has been read
+  uint64_t decoded_ = 0;
+  std::optional<Status> outcome_;  // of decoding
   Request request_;
 };
 

@@ -251,6 +251,12 @@ std::vector<Case> OfUser(const ApiUser& user, const std::string& own) {
                    Calls(*user.transfers, &v1::TransferService::Stub::AsyncCreateTransfer, prepare,
                          Always(many)),
                    16});
+  v1::CreateTransferRequest entries;
+  for (int i = 0; i < 1'000'000; ++i) entries.add_more_sources();
+  cases.push_back({"requests of very many empty entries",
+                   Calls(*user.transfers, &v1::TransferService::Stub::AsyncCreateTransfer, prepare,
+                         Always(entries)),
+                   4});
   v1::CreateTransferRequest whole;
   *whole.mutable_source() = End("large");
   whole.mutable_source()->set_bytes(4096);
@@ -334,6 +340,10 @@ std::vector<Case> OfPeer(HostilePeer& peer) {
   }
   cases.push_back({"plans of very much text",
                    Calls(peer.stub(), &Stub::AsyncPrepare, prepare, Always(plan)), 16});
+  v1::PrepareRequest entries;
+  for (int i = 0; i < 1'000'000; ++i) entries.mutable_transfer()->mutable_plan()->add_refused();
+  cases.push_back({"plans of very many empty entries",
+                   Calls(peer.stub(), &Stub::AsyncPrepare, prepare, Always(entries)), 4});
   v1::ReportRequest report;
   report.mutable_transfer()->set_id("t");
   report.mutable_transfer()->mutable_error()->set_code(1);
