@@ -26,7 +26,9 @@ def seconds_of(call):
 
 
 def test_a_thousand_tensors_cost_at_most_five_pings_an_allocation(east):
-    pings = 5 * 125  # two or three on idle processors; pings wait more and compute less, where others use these, too
+    # On idle processors registering takes two to three pings an allocation. Pings mostly wait, and registering computes,
+    # so that other programs on the machine slow it down more.
+    pings = 5 * 125
     ratios = []
     for _ in range(8):
         tensors = model()

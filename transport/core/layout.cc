@@ -94,39 +94,32 @@ void PlacePieces(const PlacedLayout& placed, uint32_t side, std::vector<PlacedRa
 }
 
 // The bytes from the first one of some layouts to their last one, gaps included.
-struct Hull {
+ByteRange HullOf(const PlacedLayout& placed) {
+  return {placed.at, placed.layout == nullptr ? placed.bytes : placed.layout->extent().bytes};
+}
+ByteRange HullOf(std::span<const PlacedLayout> layouts) {
   uint64_t first = kMaxNumber;
   uint64_t end = 0;
-
-  bool Meets(const Hull& other) const { return first < other.end && other.first < end; }
-};
-
-Hull HullOf(const PlacedLayout& placed) {
-  if (placed.layout == nullptr) {
-    return placed.bytes == 0 ? Hull() : Hull{placed.at, placed.at + placed.bytes};
-  }
-  return {placed.at, placed.at + placed.layout->extent().bytes};
-}
-
-Hull HullOf(std::span<const PlacedLayout> layouts) {
-  Hull all;
   for (const PlacedLayout& one : layouts) {
-    const Hull hull = HullOf(one);
-    all = {std::min(all.first, hull.first), std::max(all.end, hull.end)};
+    const ByteRange hull = HullOf(one);
+    if (hull.bytes == 0) continue;
+    first = std::min(first, hull.offset);
+    end = std::max(end, hull.offset + hull.bytes);
   }
-  return all;
+  return end == 0 ? ByteRange() : ByteRange{first, end - first};
 }
 
 // Adds the pieces of those layouts whose hull meets `others`.
-void PlaceThoseThatMeet(const Hull& others, std::span<const PlacedLayout> layouts, uint32_t side,
-                        std::vector<PlacedRange>* pieces) {
+void PlaceThoseThatMeet(const ByteRange& others, std::span<const PlacedLayout> layouts,
+                        uint32_t side, std::vector<PlacedRange>* pieces) {
   size_t count = pieces->size();
   for (const PlacedLayout& one : layouts) {
-    if (HullOf(one).Meets(others)) count += one.layout == nullptr ? 1 : one.layout->pieces().size();
+    if (Overlap(HullOf(one), others))
+      count += one.layout == nullptr ? 1 : one.layout->pieces().size();
   }
   pieces->reserve(count);
   for (const PlacedLayout& one : layouts) {
-    if (HullOf(one).Meets(others)) PlacePieces(one, side, pieces);
+    if (Overlap(HullOf(one), others)) PlacePieces(one, side, pieces);
   }
 }
 
@@ -220,9 +213,9 @@ Status CheckApart(const PlacedLayout& a, const PlacedLayout& b, const std::strin
 
 Status CheckApart(std::span<const PlacedLayout> a, std::span<const PlacedLayout> b,
                   const std::string& what, OverlapBudget* budget) {
-  const Hull of_a = HullOf(a);
-  const Hull of_b = HullOf(b);
-  if (!of_a.Meets(of_b)) return OkStatus();  // the common case
+  const ByteRange of_a = HullOf(a);
+  const ByteRange of_b = HullOf(b);
+  if (!Overlap(of_a, of_b)) return OkStatus();  // the common case
   std::vector<PlacedRange> pieces;
   PlaceThoseThatMeet(of_b, a, 0, &pieces);
   PlaceThoseThatMeet(of_a, b, 1, &pieces);

@@ -103,7 +103,9 @@ TransferRecord* RingReceipts::AddEntry(ClientRing& ring, const ring::Entry& entr
   info.receipt.attempts.push_back(
       {info.receipt.path, outcome->ok() ? "SUCCEEDED" : outcome->reason(), info.bytes_done});
   auto record = transfers_.Add(std::move(info), ring.owner, context_.node(), {});
-  return record.ok() ? *record : nullptr;
+  if (!record.ok()) return nullptr;
+  (*record)->heard = true;  // by the ring
+  return *record;
 }
 
 void RingReceipts::FileEntry(ClientRing& ring, const ring::Entry& entry) {

@@ -14,6 +14,8 @@ namespace onecopy::engine {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{100};
+// For a client that has not asked yet how its transfer ended.
+constexpr std::chrono::seconds kUntilHeard{5};
 
 uint64_t BytesOf(const TransferRecord& record) { return sizeof record + FootprintOf(record.info); }
 
@@ -190,6 +192,7 @@ void Transfers::Changed(TransferRecord& record) {
   const TransferId id = record.info.id;
   const auto watched = watches_of_.find(id);
   if (watched != watches_of_.end()) {
+    record.heard = record.heard || is_final;
     const std::set<ClientApi::WatchId> watches = watched->second;
     for (const ClientApi::WatchId watch : watches) {
       const auto entry = watches_.find(watch);
@@ -220,10 +223,24 @@ bool Transfers::Remember(const TransferId& id) {
 void Transfers::File(TransferRecord& record) {
   if (std::exchange(record.filed, true)) return;
   if (record.logged && !record.forget) LogEnd(record.info);
-  record.charge.GiveBack();
   const bool kept = record.info.part_of.empty() && !record.forget;
+  const bool waits = kept && !record.heard && context_.IsSelf(record.initiator);
+  if (!waits) record.charge.GiveBack();
   if (final_) final_(record);  // which may forget it, if it is a part
-  if (kept) Shelve(record);
+  if (waits) {
+    ShelveLater(record);
+  } else if (kept) {
+    Shelve(record);
+  }
+}
+
+// A client that starts thousands of transfers may ask for the first one's end after more of them
+// have ended than the history keeps.
+void Transfers::ShelveLater(TransferRecord& record) {
+  context_.loop.RunAfter(kUntilHeard, [this, id = record.info.id, number = record.number] {
+    TransferRecord* const left = Find(id);
+    if (left != nullptr && left->number == number) Shelve(*left);
+  });
 }
 
 void Transfers::Shelve(TransferRecord& record) {
@@ -236,7 +253,7 @@ void Transfers::Shelve(TransferRecord& record) {
 
 Result<ClientApi::WatchId> Transfers::Watch(const TransferId& id,
                                             std::function<void(const TransferInfo&)> update) {
-  const TransferRecord* record = Find(id);
+  TransferRecord* record = Find(id);
   if (record == nullptr) {
     return Status(Code::kNotFound, reasons::kTransferNotFound,
                   "node " + context_.node() + " knows no transfer " + Printable(id.str()),
@@ -249,6 +266,7 @@ Result<ClientApi::WatchId> Transfers::Watch(const TransferId& id,
   }
   const TransferInfo now = record->info;
   update(now);
+  if (record->filed && !std::exchange(record->heard, true)) Shelve(*record);  // may forget it
   return watch;
 }
 

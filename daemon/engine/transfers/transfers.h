@@ -53,6 +53,7 @@ struct TransferRecord {
   Ledger::Charge charge = {};  // until its last state; of what is kept then: see Remember
   uint64_t held_bytes = 0;     // of the charge: those that are not `info`'s
   bool filed = false;          // its end was told
+  bool heard = false;          // its client knows the end, or another node asked for it
   bool shelved = false;        // it is among those that are kept
   std::shared_ptr<Ledger::Charge> remembered = {};  // likewise
   bool forget = false;  // once its run has ended: it is not among those that are kept
@@ -129,6 +130,7 @@ class Transfers {
 
   void Tick();
   void File(TransferRecord& record);
+  void ShelveLater(TransferRecord& record);
   void Erase(TransferRecord& record);
   static Result<Page<TransferInfo>> TakePage(const PageRequest& page, const ByNumber& records);
 

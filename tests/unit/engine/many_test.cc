@@ -43,3 +43,31 @@ TEST_CASE("ten thousand transfers at once between two nodes all end well") {
   CHECK(failed == 0);
   CHECK(FirstWrong(sink->data, kBytes, 1) == kBytes);
 }
+
+TEST_CASE("a client hears of each transfer's end, although more have ended than are kept") {
+  constexpr size_t kKept = 4;
+  constexpr uint64_t kBytes = 4096;
+  EngineCluster cluster({"east", "west"}, [](const std::string&, NodePlan& plan) {
+    plan.options.keep_transfers = kKept;
+  });
+  const std::string node = GENERATE("east", "west");  // one decides the outcome, one is told it
+  CAPTURE(node);
+  const Principal alice = cluster["east"].Attach();
+  const Principal bob = cluster["west"].Attach();
+  const Principal& who = node == "east" ? alice : bob;
+  REQUIRE_OK(cluster["east"].Register(alice, "a", kBytes));
+  REQUIRE_OK(cluster["west"].Register(bob, "b", kBytes));
+  std::vector<TransferId> started;
+  for (int i = 0; i < 100; ++i) {
+    auto one = cluster[node].Start(who, Request("east:a", "west:b"));
+    REQUIRE_OK(one);
+    started.push_back(one->id);
+  }
+  for (const TransferId& id : started) {
+    CHECK(cluster[node].Wait(who, id).state == TransferState::kSucceeded);
+  }
+  const auto left = cluster[node].Ask<Page<TransferInfo>>(
+      [&](ClientApi& api, auto reply) { api.ListTransfers(who, {}, std::move(reply)); });
+  REQUIRE_OK(left);
+  CHECK(left->items.size() == kKept);
+}
