@@ -48,9 +48,12 @@ void ClientService::SettleFile(const TransferRequest& opened, const Result<Trans
   const bool later =
       made.ok() && !made->id.empty() && !needs_.context.IsSelf(made->destination.node);
   if (!later) return needs_.files.Settle(opened);
-  const auto watch = needs_.transfers.Watch(made->id, [this, opened](const TransferInfo& info) {
-    if (IsFinal(info.state)) needs_.files.Settle(opened);
-  });
+  const auto watch = needs_.transfers.Watch(
+      made->id,
+      [this, opened](const TransferInfo& info) {
+        if (IsFinal(info.state)) needs_.files.Settle(opened);
+      },
+      false);
   if (!watch.ok()) needs_.files.Settle(opened);
 }
 

@@ -171,12 +171,13 @@ Series::Deciding* Series::DecidedFor(const Principal& who, const TransferId& id)
 }
 
 Result<TransferInfo> Series::End(const Principal& who, const SeriesEnd& end) {
-  const TransferRecord* record = transfers_.Find(end.id);
+  TransferRecord* const record = transfers_.Find(end.id);
   if (record == nullptr || !record->series || !owners_.Owns(who, record->owner)) {
     return NoSeries(context_.node(), end.id);
   }
   Deciding* deciding = DecidedFor(who, end.id);
   if (deciding == nullptr || deciding->ending) return record->info;
+  record->heard = true;  // by this answer
   if (!end.failure.ok()) {
     const bool refused = !deciding->started && deciding->under_way.empty();
     // As any transfer that was refused, it leaves no record.

@@ -78,8 +78,13 @@ Owner Transfers::PayerOf(const TransferRecord& record) const {
 
 Result<Ledger::Charge> Transfers::Take(const Owner& owner, const std::string& initiator,
                                        bool administrator, uint64_t bytes) {
-  return context_.ledger.Take(Charged::kTransfers, PayerAt(context_.node(), initiator, owner),
-                              administrator && context_.IsSelf(initiator), bytes);
+  const Owner payer = PayerAt(context_.node(), initiator, owner);
+  const bool unlimited = administrator && context_.IsSelf(initiator);
+  auto charge = context_.ledger.Take(Charged::kTransfers, payer, unlimited, bytes);
+  if (charge.ok() || !unheard_.contains(payer)) return charge;
+  // Ends that nobody asked for keep no new transfer waiting.
+  while (unheard_.contains(payer)) Shelve(**unheard_[payer].begin());
+  return context_.ledger.Take(Charged::kTransfers, payer, unlimited, bytes);
 }
 
 Result<TransferRecord*> Transfers::Add(TransferInfo info, Owner owner, std::string initiator,
@@ -112,6 +117,7 @@ void Transfers::Drop(const TransferId& id) {
 }
 
 void Transfers::Erase(TransferRecord& record) {
+  Hear(record);
   by_number_.erase(record.number);
   const auto owned = by_owner_.find(record.owner);
   owned->second.erase(record.number);
@@ -192,11 +198,12 @@ void Transfers::Changed(TransferRecord& record) {
   const TransferId id = record.info.id;
   const auto watched = watches_of_.find(id);
   if (watched != watches_of_.end()) {
-    record.heard = record.heard || is_final;
     const std::set<ClientApi::WatchId> watches = watched->second;
     for (const ClientApi::WatchId watch : watches) {
       const auto entry = watches_.find(watch);
-      if (entry != watches_.end()) entry->second.update(record.info);
+      if (entry == watches_.end()) continue;
+      record.heard = record.heard || (is_final && entry->second.tells_client);
+      entry->second.update(record.info);
       if (is_final) Unwatch(watch);
     }
   }
@@ -237,14 +244,23 @@ void Transfers::File(TransferRecord& record) {
 // A client that starts thousands of transfers may ask for the first one's end after more of them
 // have ended than the history keeps.
 void Transfers::ShelveLater(TransferRecord& record) {
+  unheard_[PayerOf(record)].insert(&record);
   context_.loop.RunAfter(kUntilHeard, [this, id = record.info.id, number = record.number] {
     TransferRecord* const left = Find(id);
     if (left != nullptr && left->number == number) Shelve(*left);
   });
 }
 
+void Transfers::Hear(TransferRecord& record) {
+  const auto unheard = unheard_.find(PayerOf(record));
+  if (unheard == unheard_.end()) return;
+  unheard->second.erase(&record);
+  if (unheard->second.empty()) unheard_.erase(unheard);
+}
+
 void Transfers::Shelve(TransferRecord& record) {
   if (std::exchange(record.shelved, true)) return;
+  Hear(record);
   record.charge.GiveBack();
   auto filed = ended_.Add(PayerOf(record), record.info.id, BytesOf(record));
   record.remembered = std::move(filed.charge);
@@ -252,7 +268,8 @@ void Transfers::Shelve(TransferRecord& record) {
 }
 
 Result<ClientApi::WatchId> Transfers::Watch(const TransferId& id,
-                                            std::function<void(const TransferInfo&)> update) {
+                                            std::function<void(const TransferInfo&)> update,
+                                            bool tells_client) {
   TransferRecord* record = Find(id);
   if (record == nullptr) {
     return Status(Code::kNotFound, reasons::kTransferNotFound,
@@ -261,12 +278,12 @@ Result<ClientApi::WatchId> Transfers::Watch(const TransferId& id,
   }
   const ClientApi::WatchId watch = next_watch_++;
   if (!IsFinal(record->info.state)) {
-    watches_[watch] = {id, update};
+    watches_[watch] = {id, update, tells_client};
     watches_of_[id].insert(watch);
   }
   const TransferInfo now = record->info;
   update(now);
-  if (record->filed && !std::exchange(record->heard, true)) Shelve(*record);  // may forget it
+  if (tells_client && record->filed && !std::exchange(record->heard, true)) Shelve(*record);
   return watch;
 }
 

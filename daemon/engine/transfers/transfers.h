@@ -94,8 +94,10 @@ class Transfers {
   // Changed, with this state and reason; the state follows from the reason's code.
   void Conclude(TransferRecord& record, const Status& outcome);
 
+  // One that does not tell a client leaves the end unheard: see TransferRecord.
   Result<ClientApi::WatchId> Watch(const TransferId& id,
-                                   std::function<void(const TransferInfo&)> update);
+                                   std::function<void(const TransferInfo&)> update,
+                                   bool tells_client = true);
   void Unwatch(ClientApi::WatchId watch);
 
   // Newest first, without parts of series: those of `who`, all for an administrator.
@@ -123,6 +125,7 @@ class Transfers {
   struct WatchEntry {
     TransferId id;
     std::function<void(const TransferInfo&)> update;
+    bool tells_client;
   };
 
   // The newest has the greatest number.
@@ -131,6 +134,7 @@ class Transfers {
   void Tick();
   void File(TransferRecord& record);
   void ShelveLater(TransferRecord& record);
+  void Hear(TransferRecord& record);
   void Erase(TransferRecord& record);
   static Result<Page<TransferInfo>> TakePage(const PageRequest& page, const ByNumber& records);
 
@@ -146,6 +150,8 @@ class Transfers {
   ClientApi::WatchId next_watch_ = 1;
   uint64_t begun_ = 0;
   os::Clock::time_point moved_ = {};  // when a run of bytes ended last
+  // By payer: those that have ended, whose clients have not asked yet how.
+  std::map<Owner, std::set<TransferRecord*>> unheard_;
   size_t running_series_ = 0;
   os::EventLoop::TimerId timer_ = 0;
   std::vector<Task> idle_;

@@ -175,6 +175,28 @@ TEST_CASE("what has ended is remembered in bytes, and told in pages of bytes") {
   REQUIRE_OK(rig.east.Copy(rig.alice, Request("a", "b")));
 }
 
+TEST_CASE("ends of transfers that nobody asks for leave room for more") {
+  Rig rig(kMiB);
+  constexpr uint64_t kBytes = 96 << 10;  // smaller ones are answered when they have ended
+  REQUIRE_OK(rig.east.CreateBuffer(rig.alice, "a", kBytes));
+  REQUIRE_OK(rig.east.CreateBuffer(rig.alice, "b", kBytes));
+  const auto latest = [&] {
+    const auto page = rig.east.Ask<Page<TransferInfo>>([&](ClientApi& api, auto reply) {
+      api.ListTransfers(rig.alice, {1, {}}, std::move(reply));
+    });
+    REQUIRE_OK(page);
+    REQUIRE(page->items.size() == 1);
+    return page->items[0].state;
+  };
+  uint64_t most = 0;
+  for (int i = 0; i < 2000; ++i) {
+    REQUIRE_OK(rig.east.Start(rig.alice, Request("a", "b")));
+    while (!IsFinal(latest())) std::this_thread::yield();
+    most = std::max(most, rig.Bytes(Charged::kTransfers));
+  }
+  CHECK(most > rig.ledger().ByteLimit(Charged::kTransfers).each / 2);  // they were kept meanwhile
+}
+
 TEST_CASE("checksums of one user wait for few of another's, however many these are") {
   Rig rig(64 * kMiB);
   const Principal bob = rig.east.Attach(1001);
