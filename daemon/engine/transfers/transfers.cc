@@ -251,11 +251,11 @@ void Transfers::ShelveLater(TransferRecord& record) {
   });
 }
 
-void Transfers::Hear(TransferRecord& record) {
+bool Transfers::Hear(TransferRecord& record) {
   const auto unheard = unheard_.find(PayerOf(record));
-  if (unheard == unheard_.end()) return;
-  unheard->second.erase(&record);
+  if (unheard == unheard_.end() || unheard->second.erase(&record) == 0) return false;
   if (unheard->second.empty()) unheard_.erase(unheard);
+  return true;
 }
 
 void Transfers::Shelve(TransferRecord& record) {
@@ -283,7 +283,7 @@ Result<ClientApi::WatchId> Transfers::Watch(const TransferId& id,
   }
   const TransferInfo now = record->info;
   update(now);
-  if (tells_client && record->filed && !std::exchange(record->heard, true)) Shelve(*record);
+  if (tells_client && Hear(*record)) Shelve(*record);
   return watch;
 }
 

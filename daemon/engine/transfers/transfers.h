@@ -134,7 +134,7 @@ class Transfers {
   void Tick();
   void File(TransferRecord& record);
   void ShelveLater(TransferRecord& record);
-  void Hear(TransferRecord& record);
+  bool Hear(TransferRecord& record);  // whether it was among `unheard_`
   void Erase(TransferRecord& record);
   static Result<Page<TransferInfo>> TakePage(const PageRequest& page, const ByNumber& records);
 
