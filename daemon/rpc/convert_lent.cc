@@ -36,23 +36,26 @@ Result<engine::OpenRangeRequest> Parse(const v1::OpenRangeRequest& in) {
   const Field at;
   ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
   ONECOPY_ASSIGN_OR_RETURN(TransferId id, ParseTransferId(in.transfer_id(), at / "transfer_id"));
-  return engine::OpenRangeRequest{in.ticket(), std::move(id), in.connection()};
+  return engine::OpenRangeRequest{in.ticket(), std::move(id), in.connection(), in.loan()};
 }
 
 void Print(const engine::OpenRangeRequest& value, v1::OpenRangeRequest* out) {
   out->set_ticket(value.ticket);
   out->set_transfer_id(value.id.str());
   out->set_connection(value.connection);
+  out->set_loan(value.loan);
 }
 
 Result<engine::OpenRangeReply> Parse(const v1::OpenRangeResponse& in) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), Field() / "key", codec::kMaxOpaque));
-  return engine::OpenRangeReply{in.opening(), in.key()};
+  return engine::OpenRangeReply{in.opening(), in.key(), {in.lent_offset_bytes(), in.lent_bytes()}};
 }
 
 void Print(const engine::OpenRangeReply& value, v1::OpenRangeResponse* out) {
   out->set_opening(value.opening);
   out->set_key(value.key);
+  out->set_lent_offset_bytes(value.lent.offset);
+  out->set_lent_bytes(value.lent.bytes);
 }
 
 Result<engine::OpenPushRequest> Parse(const v1::OpenPushRequest& in) {

@@ -65,15 +65,10 @@ class DirectPeer final : public PeerApi {
   }
   void OpenProbe(const std::string& caller, OpenProbeRequest request,
                  Reply<OpenProbeReply> reply) override {
-    Call<OpenProbeReply>(
-        "OpenProbe",
-        [&cluster = cluster_, reply = std::move(reply)](Result<OpenProbeReply> opened) mutable {
-          if (opened.ok()) cluster.Change(*opened);
-          reply(std::move(opened));
-        },
-        [caller, request](PeerApi& api, auto answer) {
-          api.OpenProbe(caller, request, std::move(answer));
-        });
+    Call<OpenProbeReply>("OpenProbe", Changed(std::move(reply)),
+                         [caller, request](PeerApi& api, auto answer) {
+                           api.OpenProbe(caller, request, std::move(answer));
+                         });
   }
   void CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) override {
     Call<bool>(
@@ -88,7 +83,7 @@ class DirectPeer final : public PeerApi {
   }
   void OpenRange(const std::string& caller, OpenRangeRequest request,
                  Reply<OpenRangeReply> reply) override {
-    Call<OpenRangeReply>("OpenRange", std::move(reply),
+    Call<OpenRangeReply>("OpenRange", Changed(std::move(reply)),
                          [caller, request](PeerApi& api, auto answer) {
                            api.OpenRange(caller, request, std::move(answer));
                          });
@@ -113,15 +108,10 @@ class DirectPeer final : public PeerApi {
   }
   void ImportMemory(const std::string& caller, ImportMemoryRequest request,
                     Reply<MemoryExport> reply) override {
-    Call<MemoryExport>(
-        "ImportMemory",
-        [&cluster = cluster_, reply = std::move(reply)](Result<MemoryExport> loan) mutable {
-          if (loan.ok()) cluster.Change(*loan);
-          reply(std::move(loan));
-        },
-        [caller, request](PeerApi& api, auto answer) {
-          api.ImportMemory(caller, request, std::move(answer));
-        });
+    Call<MemoryExport>("ImportMemory", Changed(std::move(reply)),
+                       [caller, request](PeerApi& api, auto answer) {
+                         api.ImportMemory(caller, request, std::move(answer));
+                       });
   }
   void Recall(const std::string& caller, uint64_t loan, TransferId id, StatusReply reply) override {
     Call<bool>(
@@ -223,6 +213,13 @@ class DirectPeer final : public PeerApi {
   };
 
   // Given once, and if need be by whoever lets go of it last.
+  template <typename T>
+  Reply<T> Changed(Reply<T> reply) {
+    return [&cluster = cluster_, reply = std::move(reply)](Result<T> answer) mutable {
+      if (answer.ok()) cluster.Change(*answer);
+      reply(std::move(answer));
+    };
+  }
   template <typename T>
   class Answer {
    public:

@@ -249,26 +249,6 @@ bool EngineCluster::Hangs(const std::string& method) {
   return hanging_.contains(method);
 }
 
-void EngineCluster::ChangeProbes(std::function<void(engine::OpenProbeReply&)> change) {
-  const MutexLock lock(mutex_);
-  change_probes_ = std::move(change);
-}
-
-void EngineCluster::Change(engine::OpenProbeReply& reply) {
-  const MutexLock lock(mutex_);
-  if (change_probes_) change_probes_(reply);
-}
-
-void EngineCluster::ChangeLoans(std::function<void(engine::MemoryExport&)> change) {
-  const MutexLock lock(mutex_);
-  change_loans_ = std::move(change);
-}
-
-void EngineCluster::Change(engine::MemoryExport& loan) {
-  const MutexLock lock(mutex_);
-  if (change_loans_) change_loans_(loan);
-}
-
 Status EngineCluster::Reachable(const std::string& from, const std::string& to,
                                 const std::string& method) {
   const MutexLock lock(mutex_);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -107,10 +108,12 @@ class EngineCluster {
   void ReleaseCalls();
   // How many of them were made.
   size_t calls(const std::string& method);
-  // What OpenProbe is answered with is changed on its way.
-  void ChangeProbes(std::function<void(engine::OpenProbeReply&)> change);
-  // Likewise what ImportMemory is answered with.
-  void ChangeLoans(std::function<void(engine::MemoryExport&)> change);
+  // Answers of this type (see Changes) are changed on their way.
+  template <typename Reply>
+  void ChangeReplies(std::function<void(Reply&)> change) {
+    const MutexLock lock(mutex_);
+    std::get<std::function<void(Reply&)>>(changes_) = std::move(change);
+  }
   // Waits until `from` shows `to` in this state.
   void WaitForPeer(const std::string& from, const std::string& to, NodeState state);
 
@@ -120,8 +123,11 @@ class EngineCluster {
   bool Hangs(const std::string& method);
   // Keeps the call, if such are held.
   bool Holds(const std::string& method, Task& call);
-  void Change(engine::OpenProbeReply& reply);
-  void Change(engine::MemoryExport& loan);
+  template <typename Reply>
+  void Change(Reply& reply) {
+    const MutexLock lock(mutex_);
+    if (const auto& change = std::get<std::function<void(Reply&)>>(changes_)) change(reply);
+  }
   // Runs `call` on that node's engine thread, if it is there; false otherwise.
   bool PostTo(const std::string& name, UniqueFunction<void(engine::PeerApi&)> call);
   // Likewise for an answer on its way back; dropped when the node is gone.
@@ -143,8 +149,10 @@ class EngineCluster {
   std::set<std::string> holding_ ONECOPY_GUARDED_BY(mutex_);
   std::vector<Task> held_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, size_t> calls_ ONECOPY_GUARDED_BY(mutex_);
-  std::function<void(engine::OpenProbeReply&)> change_probes_ ONECOPY_GUARDED_BY(mutex_);
-  std::function<void(engine::MemoryExport&)> change_loans_ ONECOPY_GUARDED_BY(mutex_);
+  using Changes = std::tuple<std::function<void(engine::OpenProbeReply&)>,
+                             std::function<void(engine::OpenRangeReply&)>,
+                             std::function<void(engine::MemoryExport&)>>;
+  Changes changes_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<EngineNode>> nodes_;
   friend class EngineNode;
 };

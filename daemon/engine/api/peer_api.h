@@ -173,16 +173,18 @@ struct OpenProbeReply {
   uint64_t bytes = 0;  // at most what was asked for
 };
 
-// For small transfers by rings: see Openings.
+// For transfers by rings: see Openings.
 struct OpenRangeRequest {
   std::string ticket;
-  TransferId id;  // that the ticket was made for
-  uint64_t connection = 0;
+  TransferId id;            // that the ticket was made for
+  uint64_t connection = 0;  // by which it is read; 0: in place, in the memory of `loan`
+  uint64_t loan = 0;
 };
 
 struct OpenRangeReply {
   uint64_t opening = 0;
   std::string key;
+  ByteRange lent = {};  // by loan: where the range is in that memory
 };
 
 struct OpenPushRequest {

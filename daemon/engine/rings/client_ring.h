@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/engine/api/ring_api.h"
 #include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/owners.h"
+#include "daemon/engine/sharing/borrowed_range.h"
 #include "daemon/ring/ring_thread.h"
 #include "transport/core/link.h"
 
@@ -28,8 +30,14 @@ struct RouteRecord {
   std::vector<GrantId> grants;
   RingRoute given;
   std::shared_ptr<const SmallSteps> steps;
-  LinkAccess access;                   // of a route over a link
-  double probed_bytes_per_second = 0;  // of its long way, by a probe; 0: by none
+  LinkAccess access;  // of a route over a link
+  // Of its long way, by a probe; 0: by none. Nothing: it has no long way.
+  std::optional<double> long_bytes_per_second = {};
+  // Of one whose copies this node makes by itself: where the bytes come from.
+  std::string from_node = {};
+  Place from_place = {};
+  std::weak_ptr<BorrowedRange> borrowed = {};  // in which they lie, of another daemon
+  std::string shared = {};                     // how that shares it: "vmm-fd"
   Ledger::Charge charge = {};
 };
 

@@ -53,34 +53,67 @@ class Making : public std::enable_shared_from_this<Making> {
     if (reserved_.place != nullptr) {
       return Fail(NotByRing("the source is an array with gaps, and rings carry one range"));
     }
-    const Result<plan::Request> question = MakeRequest();
+    const Result<plan::Request> question = MakeRequest(ring::kMaxBytes);
     if (!question.ok()) return Fail(question.status());
     needs_.probes.Await(params_.source.node, plan::ContendingWires(*question),
                         [self = shared_from_this()] { self->Decide(); });
   }
 
-  Result<plan::Request> MakeRequest() const {
+  Result<plan::Request> MakeRequest(uint64_t bytes) const {
     return needs_.planning.RequestFor(params_.source.node, {reserved_.memory, reserved_.device},
-                                      params_.into->place(), ring::kMaxBytes);
+                                      params_.into->place(), bytes);
   }
 
   void Decide() {
-    const Result<plan::Request> question = MakeRequest();
+    const Result<plan::Request> question = MakeRequest(ring::kMaxBytes);
     if (!question.ok()) return Fail(question.status());
     Result<plan::Path> plan = plan::MakePlan(*question);
     if (!plan.ok()) return Fail(plan.status());
     const plan::Path& path = *plan;
-    if (path.source_staged || path.destination_staged || path.link.empty()) {
+    const bool in_place = path.link.empty();
+    if (path.source_staged || path.destination_staged || (in_place && !params_.recalled)) {
       return Fail(NotByRing("rings do not carry " + path.path));
     }
+    plan_ = path;
+    if (in_place) return Borrow();
+    if (params_.source.bytes.value_or(0) > ring::kMaxBytes) return Fail(TooLong());
     const LinkCapability* link = needs_.catalog.capabilities().FindLink(path.link);
     if (link != nullptr && link->rdma && params_.into->needs_flush()) {
       return Fail(NotByRing("bytes that a network device writes into " + params_.into->step_name() +
                             " must be flushed, which takes long"));
     }
     range_ = std::make_shared<ImportedRange>(needs_.ranges, params_.source.node, path.link);
-    plan_ = std::move(*plan);
     Connect();
+  }
+
+  void Borrow() {
+    const Principal& who = params_.who;
+    BorrowedRange::Params params;
+    params.node = params_.source.node;
+    params.memory = reserved_.memory_id.empty() ? reserved_.source.buffer : reserved_.memory_id;
+    params.kind = reserved_.memory;
+    params.ticket = reserved_.ticket;
+    params.id = params_.id;
+    params.range = {*reserved_.source.offset_bytes, *reserved_.source.bytes};
+    params.payer = PayerAt(needs_.context.node(), who.node, OwnerOf(who));
+    params.recalled = params_.recalled;
+    borrowed_ = std::make_shared<BorrowedRange>(needs_.borrowed, std::move(params));
+    borrowed_->Borrow([self = shared_from_this()](const Status& borrowed) {
+      if (!borrowed.ok()) return self->Fail(borrowed);
+      self->ReplyInPlace();
+    });
+  }
+
+  void ReplyInPlace() {
+    RemoteRoute made{std::move(plan_), reserved_.source, nullptr, std::move(borrowed_), {}, {}};
+    made.source.node = params_.source.node;
+    made.place = {reserved_.memory, reserved_.device};
+    const Result<plan::Request> question = MakeRequest(ring::kMaxLongBytes);
+    const Result<plan::Path> plan = question.ok() ? plan::MakePlan(*question) : question.status();
+    if (plan.ok() && plan->path == made.plan.path) {
+      made.long_bytes_per_second = plan->probed_bytes_per_second;
+    }
+    reply_(std::move(made));
   }
 
   void Connect() {
@@ -123,7 +156,7 @@ class Making : public std::enable_shared_from_this<Making> {
     range_->Opened(
         std::move(opened.key),
         std::make_unique<PeerOpening>(needs_.context, needs_.peers, source.node, opened.opening));
-    reply_(RemoteRoute{std::move(plan_), std::move(source), std::move(range_)});
+    reply_(RemoteRoute{std::move(plan_), std::move(source), std::move(range_), nullptr, {}, {}});
   }
 
   const RemoteRoutes::Needs& needs_;
@@ -133,10 +166,13 @@ class Making : public std::enable_shared_from_this<Making> {
   bool promised_ = false;  // to this node, by the source's
   plan::Path plan_;
   std::shared_ptr<ImportedRange> range_;
+  std::shared_ptr<BorrowedRange> borrowed_;
   bool again_ = false;  // the first connection turned out dead
 };
 
 }  // namespace
+
+Status TooLong() { return NotByRing("rings do not carry such long transfers by this route"); }
 
 Status NotByRing(std::string why) {
   return {Code::kFailedPrecondition, reasons::kNotApplicable, std::move(why)};

@@ -2,6 +2,7 @@
 // transfer is each time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,14 +10,19 @@
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/probing/planning.h"
+#include "daemon/engine/sharing/borrowed_range.h"
 #include "daemon/engine/staging/imported_range.h"
 
 namespace onecopy::engine {
 
 struct RemoteRoute {
   Plan plan;
-  Endpoint source;  // what may be read, in full
-  std::shared_ptr<ImportedRange> range;
+  Endpoint source;                          // what may be read, in full
+  std::shared_ptr<ImportedRange> range;     // over a link; or
+  std::shared_ptr<BorrowedRange> borrowed;  // in place
+  Place place = {};                         // where the source's memory is
+  // Of one in place, whether long transfers take the same path, which a probe found this fast.
+  std::optional<double> long_bytes_per_second = {};
 };
 
 // `source` names the node. Without a reservation, all of the source's buffer is asked for, or,
@@ -28,6 +34,8 @@ struct RemoteRouteParams {
   std::string client_buffer;  // see Registrations::Ensure
   TransferId id;              // for the ticket
   std::optional<Reservation> reservation = {};
+  // For one in place: its memory is wanted back, and the route has to go. Null: none in place.
+  std::function<void(const Status&)> recalled = {};
 };
 
 // Engine thread; outlives whatever it makes.
@@ -40,12 +48,13 @@ class RemoteRoutes {
     Probes& probes;
     const Catalog& catalog;
     ImportedRange::Needs ranges;
+    BorrowedRange::Needs borrowed;
   };
 
   explicit RemoteRoutes(const Needs& needs) : needs_(needs) {}
 
-  // Fails as a transfer would, and with NOT_APPLICABLE where the best path is not one get for each
-  // copy.
+  // Fails as a transfer would, and with NOT_APPLICABLE where the best path is neither one get for
+  // each copy nor a copy out of memory that this node uses in place.
   void Make(RemoteRouteParams params, Reply<RemoteRoute> reply);
 
  private:
@@ -54,5 +63,6 @@ class RemoteRoutes {
 
 // What no ring carries.
 Status NotByRing(std::string why);
+Status TooLong();
 
 }  // namespace onecopy::engine

@@ -37,6 +37,7 @@ Status DescribeEntry(const RouteRecord& route, const ring::Entry& entry, Transfe
   receipt.registration = route.access.registration;
   receipt.key = route.access.key;
   receipt.encryption = route.access.encryption;
+  if (!route.shared.empty()) receipt.evidence["shared"] = route.shared;
   if (!route.push.empty()) {
     info.role = TransferRole::kSource;
     receipt.evidence["steps"] = "as planned by node " + route.peer + ", which made the copies";
@@ -138,12 +139,11 @@ void RingReceipts::Tell(ClientRing& ring, const ring::Entry& entry) {
 
 void RingReceipts::Rate(const RouteRecord& route, const ring::Entry& entry, TransferInfo& info) {
   if (!entry.alone || transfers_.MovedSince(entry.begun)) return;
-  const Buffer* const from = buffers_.FindById(route.buffers.front());
   const Buffer* const into = buffers_.FindById(route.buffers.back());
-  if (from == nullptr || into == nullptr) return;  // gone since
-  const Place& source = from->region->place();
+  if (into == nullptr) return;  // gone since
+  const Place& source = route.from_place;
   const Place& destination = into->region->place();
-  rate_watch_.Note({context_.node(),
+  rate_watch_.Note({route.from_node,
                     {route.given.plan.path,
                      route.given.plan.link,
                      {source.kind, source.device},
@@ -151,7 +151,7 @@ void RingReceipts::Rate(const RouteRecord& route, const ring::Entry& entry, Tran
                      false,
                      false},
                     entry.bytes,
-                    route.probed_bytes_per_second},
+                    route.long_bytes_per_second.value_or(0)},
                    info);
 }
 

@@ -16,8 +16,6 @@
 namespace onecopy::engine {
 namespace {
 
-Status TooLong() { return NotByRing("rings do not carry such long transfers by this route"); }
-
 RouteRecord NewRecord(uint64_t serial) {
   RouteRecord record;
   record.route = std::make_shared<ring::Route>();
@@ -31,8 +29,8 @@ void RingRoutes::Make(Params params, Reply<Made> reply) {
   const bool from_here = needs_.context.IsSelf(params.source.node);
   const bool to_here = needs_.context.IsSelf(params.destination.node);
   if (from_here && to_here) return MakeInside(params, std::move(reply));
-  if (params.source.bytes.value_or(0) > ring::kMaxBytes) return reply(TooLong());
   if (to_here) return MakeFrom(std::move(params), std::move(reply));
+  if (params.source.bytes.value_or(0) > ring::kMaxBytes) return reply(TooLong());
   if (from_here) return MakeTo(std::move(params), std::move(reply));
   reply(NotByRing("rings move bytes from a node or to it, and not between others"));
 }
@@ -79,14 +77,27 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
   record.given.source = {node, from->buffer->name, route.from.offset, route.from.bytes};
   record.given.destination = {node, to->buffer->name, route.to.offset, route.to.bytes};
   record.given.plan = std::move(*plan);
-  const WorkQueue queue(WorkerOf(from_region->place(), to_region->place()), OwnerOf(params.who));
+  record.from_node = node;
+  record.from_place = from_region->place();
+  const Result<plan::Path> long_plan =
+      MakePlan(from_region->place(), to_region->place(), ring::kMaxLongBytes);
+  if (long_plan.ok() && long_plan->path == record.given.plan.path) {
+    record.long_bytes_per_second = long_plan->probed_bytes_per_second;
+  }
+  Prepare(params, {from_region, to_region, nullptr}, std::move(record), std::move(reply));
+}
+
+void RingRoutes::Prepare(const Params& params, Ends ends, RouteRecord record, Reply<Made> reply) {
+  const RegionRef& from = ends.from;
+  const RegionRef& to = ends.to;
+  const WorkQueue queue(WorkerOf(from->place(), to->place()), OwnerOf(params.who));
   PrepareSmallCopyRoute(
-      needs_.context, queue, from_region, to_region,
-      [this, queue, from_region, to_region, bytes = params.source.bytes.value_or(0),
-       record = std::move(record),
+      needs_.context, queue, from, to,
+      [this, queue, ends, bytes = params.source.bytes.value_or(0), record = std::move(record),
        reply = std::move(reply)](Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
         if (!way.ok()) return reply(way.status());
-        AddLong(queue, from_region, to_region, Made{std::move(record), std::move(*way), nullptr},
+        Made made{std::move(record), Holding(ends.borrowed, std::move(*way)), nullptr};
+        AddLong(queue, ends, std::move(made),
                 [bytes, reply = std::move(reply)](Result<Made> made) mutable {
                   const bool short_only = made.ok() && made->long_way == nullptr;
                   if (short_only && bytes > ring::kMaxBytes) return reply(TooLong());
@@ -95,29 +106,29 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
       });
 }
 
-void RingRoutes::AddLong(const WorkQueue& queue, const RegionRef& from, const RegionRef& to,
-                         Made made, Reply<Made> reply) const {
-  const auto without = [from = from->step_name(), to = to->step_name()](const std::string& why) {
+void RingRoutes::AddLong(const WorkQueue& queue, const Ends& ends, Made made,
+                         Reply<Made> reply) const {
+  const auto without = [from = ends.from->step_name(),
+                        to = ends.to->step_name()](const std::string& why) {
     log::Debug("no long transfers by this route of a ring",
                {{"from", from}, {"to", to}, {"why", why}});
   };
-  const Result<plan::Path> plan = MakePlan(from->place(), to->place(), ring::kMaxLongBytes);
-  if (!plan.ok() || plan->path != made.record.given.plan.path) {
-    without(plan.ok() ? "they take " + plan->path : plan.status().ToString());
+  if (!made.record.long_bytes_per_second) {
+    without("they do not take " + made.record.given.plan.path);
     return reply(std::move(made));
   }
-  made.record.probed_bytes_per_second = plan->probed_bytes_per_second;
-  PrepareLongCopyRoute(needs_.context, queue, from, to,
-                       [without, made = std::move(made), reply = std::move(reply)](
-                           Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
-                         // Whatever is in their way, the short ones go.
-                         if (way.ok()) {
-                           made.long_way = std::move(*way);
-                         } else {
-                           without(way.status().ToString());
-                         }
-                         reply(std::move(made));
-                       });
+  PrepareLongCopyRoute(
+      needs_.context, queue, ends.from, ends.to,
+      [this, borrowed = ends.borrowed, without, made = std::move(made),
+       reply = std::move(reply)](Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
+        // Whatever is in their way, the short ones go.
+        if (way.ok()) {
+          made.long_way = Holding(borrowed, std::move(*way));
+        } else {
+          without(way.status().ToString());
+        }
+        reply(std::move(made));
+      });
 }
 
 void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
@@ -132,24 +143,35 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
   record.given.destination = {needs_.context.node(), to->buffer->name, to->allowed.offset,
                               to->allowed.bytes};
   auto explain = WhyClosed(params.who, params.source);
-  RemoteRouteParams remote{params.who, std::move(params.source), to->buffer->region,
-                           to->client_buffer(), NewTransferId()};
+  RemoteRouteParams remote{params.who,          params.source,   to->buffer->region,
+                           to->client_buffer(), NewTransferId(), {},
+                           params.failed};
   const RegionRef into = remote.into;
   needs_.remote.Make(
       std::move(remote),
-      [this, into, explain = std::move(explain), failed = FailureOf(params),
+      [this, into, explain = std::move(explain), params = std::move(params),
        record = std::move(record), reply = std::move(reply)](Result<RemoteRoute> made) mutable {
         if (!made.ok()) return reply(made.status());
         ring::Route& route = *record.route;
         route.from = {*made->source.offset_bytes, *made->source.bytes};
         record.given.source = made->source;
         record.given.plan = std::move(made->plan);
+        if (const auto& borrowed = made->borrowed; borrowed != nullptr) {
+          route.from_base = borrowed->buffer_offset();
+          record.from_node = record.peer;
+          record.from_place = made->place;
+          record.long_bytes_per_second = made->long_bytes_per_second;
+          record.borrowed = borrowed;
+          record.shared = borrowed->how();
+          return Prepare(params, {borrowed->region(), into, borrowed}, std::move(record),
+                         std::move(reply));
+        }
         const std::shared_ptr<Connection>& connection = made->range->connection();
         record.access = connection->Access(made->range->key(), *into);
         auto way = std::make_unique<pipeline::SmallGets>(
             pipeline::SmallGets::Source{connection, os::RandomNumber(), made->range->key(),
                                         route.from.offset, made->range},
-            into, std::move(explain), std::move(failed));
+            into, std::move(explain), FailureOf(params));
         made->range.reset();
         reply(Made{std::move(record), OnEngine(std::move(way)), nullptr});
       });
@@ -257,6 +279,17 @@ UniqueFunction<void(const Status&)> RingRoutes::FailureOf(const Params& params) 
   return [&loop = needs_.context.loop, failed = params.failed](const Status& why) {
     loop.Post([failed, why] { failed(why); });
   };
+}
+
+// The way goes before what it reads, and that on this thread.
+std::shared_ptr<SmallCopyRoute> RingRoutes::Holding(const std::shared_ptr<BorrowedRange>& borrowed,
+                                                    std::shared_ptr<SmallCopyRoute> way) const {
+  if (borrowed == nullptr) return way;
+  SmallCopyRoute* const used = way.get();
+  return {used, [&loop = needs_.context.loop, borrowed, way = std::move(way)](void*) mutable {
+            way.reset();
+            loop.Post([borrowed = std::move(borrowed)] {});
+          }};
 }
 
 // What a way between nodes holds goes on this thread, and before whoever waits for it is told.

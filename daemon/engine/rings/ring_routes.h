@@ -56,16 +56,25 @@ class RingRoutes {
  private:
   Result<plan::Path> MakePlan(const Place& source, const Place& destination, uint64_t bytes) const;
   Result<RingEnd> FindEnd(const Principal& who, const Endpoint& end, Access access) const;
+  // Memory that this node copies by itself.
+  struct Ends {
+    RegionRef from;
+    RegionRef to;
+    std::shared_ptr<BorrowedRange> borrowed;  // that `from` is of; null: of this node's own
+  };
+
   void MakeInside(const Params& params, Reply<Made> reply);
+  void Prepare(const Params& params, Ends ends, RouteRecord record, Reply<Made> reply);
   // Adds the way of long transfers, where they would take the same path.
-  void AddLong(const WorkQueue& queue, const RegionRef& from, const RegionRef& to, Made made,
-               Reply<Made> reply) const;
+  void AddLong(const WorkQueue& queue, const Ends& ends, Made made, Reply<Made> reply) const;
   void MakeFrom(Params params, Reply<Made> reply);
   void MakeTo(Params params, Reply<Made> reply);
   void Opened(const Params& params, uint64_t channel, RouteRecord record, OpenPushReply opened,
               Reply<Made> reply);
   pipeline::SmallGets::Explain WhyClosed(const Principal& who, const Endpoint& source);
   UniqueFunction<void(const Status&)> FailureOf(const Params& params) const;
+  std::shared_ptr<SmallCopyRoute> Holding(const std::shared_ptr<BorrowedRange>& borrowed,
+                                          std::shared_ptr<SmallCopyRoute> way) const;
   std::shared_ptr<SmallCopyRoute> OnEngine(std::unique_ptr<SmallCopyRoute> way) const;
 
   const Needs needs_;

@@ -49,25 +49,55 @@ struct RingServer::Push {
   Reply<OpenPushReply> reply;
 };
 
+Result<RingServer::Begun> RingServer::Begin(const std::string& caller,
+                                            const OpenRangeRequest& request) {
+  ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, needs_.tickets.Take(caller, request.ticket, request.id));
+  if (ticket.place.layout != nullptr) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "several ranges are not opened for small transfers");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(
+      const uint64_t number,
+      needs_.openings.Begin({caller, ticket.buffer, ticket.grant, request.id}));
+  return Begun{std::move(ticket), number};
+}
+
+void RingServer::OpenInPlace(const std::string& caller, const OpenRangeRequest& request,
+                             Reply<OpenRangeReply> reply) {
+  const Result<Ticket> seen = needs_.tickets.Look(caller, request.ticket, request.id);
+  if (!seen.ok()) return reply(seen.status());
+  const BufferId memory = seen->memory;
+  if (Status lent = needs_.exporter.Check(caller, memory, request.loan); !lent.ok()) {
+    return reply(lent);
+  }
+  const Result<Begun> begun = Begin(caller, request);
+  if (!begun.ok()) return reply(begun.status());
+  if (Status usable = CheckReadInPlace(*needs_.buffers.FindById(begun->ticket.buffer));
+      !usable.ok()) {
+    needs_.openings.Forget(begun->number);
+    return reply(usable);
+  }
+  const Status ready = needs_.openings.Ready(
+      begun->number, [this, caller, memory, id = request.id](const Status&, Task done) {
+        needs_.exporter.Recall(caller, memory, id, std::move(done));
+      });
+  if (!ready.ok()) return reply(ready);
+  reply(OpenRangeReply{begun->number, {}, begun->ticket.place.range});
+}
+
 void RingServer::OpenRange(const std::string& caller, const OpenRangeRequest& request,
                            Reply<OpenRangeReply> reply) {
+  if (request.loan != 0) return OpenInPlace(caller, request, std::move(reply));
   Result<Connections::Serving> serving =
       needs_.connections.FindAccepted(caller, request.connection);
   if (!serving.ok()) return reply(serving.status());
-  Result<Ticket> ticket = needs_.tickets.Take(caller, request.ticket, request.id);
-  if (!ticket.ok()) return reply(ticket.status());
-  if (ticket->place.layout != nullptr) {
-    return reply(Status(Code::kInvalidArgument, reasons::kBadArgument,
-                        "several ranges are not opened for small transfers"));
-  }
-  const Result<uint64_t> number =
-      needs_.openings.Begin({caller, ticket->buffer, ticket->grant, request.id});
-  if (!number.ok()) return reply(number.status());
-  const Buffer& buffer = *needs_.buffers.FindById(ticket->buffer);
+  const Result<Begun> begun = Begin(caller, request);
+  if (!begun.ok()) return reply(begun.status());
+  const Buffer& buffer = *needs_.buffers.FindById(begun->ticket.buffer);
   auto range = std::make_shared<Range>();
-  range->number = *number;
+  range->number = begun->number;
   range->connection = serving->connection;
-  const ByteRange& place = ticket->place.range;
+  const ByteRange& place = begun->ticket.place.range;
   range->span = {buffer.region, place.offset, place.bytes};
   range->reply = std::move(reply);
   if (Status usable = CheckReadInPlace(buffer); !usable.ok()) return Export(range, usable);

@@ -11,6 +11,7 @@
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/tickets.h"
 #include "daemon/engine/rings/remote_route.h"
+#include "daemon/engine/sharing/memory_exporter.h"
 #include "daemon/engine/staging/registrations.h"
 
 namespace onecopy::engine {
@@ -26,6 +27,7 @@ class RingServer {
     Connections& connections;
     Registrations& registrations;
     Openings& openings;
+    MemoryExporter& exporter;
     RemoteRoutes& routes;
   };
 
@@ -41,6 +43,14 @@ class RingServer {
   struct Range;
   struct Push;
 
+  void OpenInPlace(const std::string& caller, const OpenRangeRequest& request,
+                   Reply<OpenRangeReply> reply);
+  // The ticket, used up, and the opening of its range.
+  struct Begun {
+    Ticket ticket;
+    uint64_t number = 0;
+  };
+  Result<Begun> Begin(const std::string& caller, const OpenRangeRequest& request);
   void Export(const std::shared_ptr<Range>& range, const Status& registered);
   void Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> route);
 

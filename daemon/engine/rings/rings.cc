@@ -112,6 +112,8 @@ Status Rings::WhatEnded(const ClientRing& ring, const RouteRecord& route) const 
   if (!route.peer.empty() && !needs_.peers.IsConnected(route.peer)) {
     return {Code::kUnavailable, reasons::kPeerDown, "node " + route.peer + " does not answer"};
   }
+  const std::shared_ptr<BorrowedRange> borrowed = route.borrowed.lock();
+  if (borrowed != nullptr && !borrowed->recalled().ok()) return borrowed->recalled();
   for (const BufferId id : route.buffers) {
     const Buffer* buffer = needs_.buffers.FindById(id);
     if (buffer == nullptr || !buffer->removing.ok()) {

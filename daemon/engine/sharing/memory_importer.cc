@@ -11,7 +11,7 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMaxHeld = 64;
+constexpr size_t kMaxHeld = 256;
 constexpr std::chrono::milliseconds kFetchPatience{2000};
 // Fetching waits for another daemon, which must not hold up calls about this node's own devices.
 constexpr const char* kFetchWorker = "borrow";
@@ -31,25 +31,50 @@ Status CannotImport(const Status& why) {
 }  // namespace
 
 MemoryImporter::UseRef MemoryImporter::Find(const std::string& node, const std::string& buffer,
-                                            const TransferId& id, Recalled recalled) {
+                                            For whom) {
   for (auto& [key, held] : held_) {
     if (key.first == node && held.buffer == buffer && held.region != nullptr && !held.dropped) {
-      return NewUse(key, held, {id, std::move(recalled)});
+      return NewUse(key, held, {std::move(whom)});
     }
   }
   return nullptr;
 }
 
+bool MemoryImporter::Held::StaysFor(const Owner& payer) const {
+  return std::any_of(uses.begin(), uses.end(),
+                     [&](const auto& use) { return use.second.whom.stays == payer; });
+}
+
+Status MemoryImporter::RoomToStay(const std::string& node, const std::string& buffer,
+                                  const Owner& payer) const {
+  size_t theirs = 0;
+  size_t all = 0;
+  for (const auto& [key, held] : held_) {
+    const bool stays = held.StaysFor(payer);
+    if (stays && key.first == node && held.buffer == buffer) return OkStatus();
+    theirs += stays ? 1 : 0;
+    all += std::any_of(held.uses.begin(), held.uses.end(),
+                       [](const auto& use) { return use.second.whom.stays.has_value(); })
+               ? 1
+               : 0;
+  }
+  if (theirs < kMaxHeld / 4 && all < kMaxHeld / 4 * 3) return OkStatus();
+  return {Code::kFailedPrecondition, reasons::kQuota,
+          "routes of " + payer.ToString() + " keep memory of " + std::to_string(theirs) +
+              " buffers of other daemons mapped, and all routes of " + std::to_string(all),
+          "end sessions that need theirs no more"};
+}
+
 void MemoryImporter::Get(const std::string& node, const std::string& buffer,
-                         const std::string& kind, const MemoryExport& loan, const TransferId& id,
-                         Recalled recalled, Reply<UseRef> reply) {
+                         const std::string& kind, const MemoryExport& loan, For whom,
+                         Reply<UseRef> reply) {
   Memory* memory = context_.FindMemory(kind);
   if (memory == nullptr) {
     return reply(Status(Code::kFailedPrecondition, reasons::kNotServed,
                         "this onecopyd has no memory of that kind"));
   }
   const Key key{node, loan.id};
-  User user{id, std::move(recalled)};
+  User user{std::move(whom)};
   if (const auto found = held_.find(key); found != held_.end()) {
     Held& held = found->second;
     if (held.dropped) {
@@ -163,8 +188,8 @@ void MemoryImporter::Recall(const std::string& node, uint64_t loan, const Transf
   // Copies: with its last use the entry goes.
   std::vector<Recalled> recalled;
   for (auto& [number, user] : found->second.uses) {
-    if (!id.empty() && user.id != id) continue;
-    recalled.push_back(user.recalled);
+    if (!id.empty() && user.whom.id != id) continue;
+    recalled.push_back(user.whom.recalled);
     if (!id.empty()) user.ended.push_back(std::exchange(reply, nullptr));
   }
   if (id.empty()) {

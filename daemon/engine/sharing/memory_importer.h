@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,13 +54,22 @@ class MemoryImporter {
   // The owner wants it back: the use is to end soon.
   using Recalled = std::function<void()>;
 
+  // What a use is for.
+  struct For {
+    TransferId id;
+    Recalled recalled;
+    std::optional<Owner> stays = {};  // who pays for one that outlasts a transfer
+  };
+
   // What this node still has of that buffer; null when it has nothing.
-  UseRef Find(const std::string& node, const std::string& buffer, const TransferId& id,
-              Recalled recalled);
+  UseRef Find(const std::string& node, const std::string& buffer, For whom);
   // Fetches what was lent, in a bounded time. `kind` of memory. FAILED_PRECONDITION with the reason
   // why it cannot be used here.
   void Get(const std::string& node, const std::string& buffer, const std::string& kind,
-           const MemoryExport& loan, const TransferId& id, Recalled recalled, Reply<UseRef> reply);
+           const MemoryExport& loan, For whom, Reply<UseRef> reply);
+  // Whether this payer may have that memory stay beyond a transfer: of all, a quarter each, and a
+  // quarter is left for transfers. FAILED_PRECONDITION (QUOTA).
+  Status RoomToStay(const std::string& node, const std::string& buffer, const Owner& payer) const;
 
   // The owner wants it back, and is answered when it is unmapped; or wants one transfer to end, and
   // is answered when that one has let it go.
@@ -73,8 +83,7 @@ class MemoryImporter {
   using Key = std::pair<std::string, uint64_t>;  // node and loan
   using Answers = std::vector<StatusReply>;
   struct User {
-    TransferId id;
-    Recalled recalled;
+    For whom;
     Answers ended = {};  // who waits for its end
   };
   struct Held {
@@ -85,6 +94,8 @@ class MemoryImporter {
     std::map<uint64_t, User> uses;
     os::EventLoop::TimerId idle_timer = 0;
     bool dropped = false;  // to be forgotten with its last use
+
+    bool StaysFor(const Owner& payer) const;
     // Who waits for it to be unmapped; the region's end, which may come later, answers them.
     std::shared_ptr<Answers> recalls = std::make_shared<Answers>();
   };

@@ -41,7 +41,7 @@ void SharedMove::Start(Task running, Done done) {
   self_ = shared_from_this();
   running_ = std::move(running);
   done_ = std::move(done);
-  use_ = importer_.Find(params_.source_node, memory(), params_.transfer.id, OnRecall());
+  use_ = importer_.Find(params_.source_node, memory(), {params_.transfer.id, OnRecall()});
   found_ = use_ != nullptr;
   if (found_) return Prepare();
   ImportMemory();
@@ -63,7 +63,7 @@ void SharedMove::ImportMemory() {
 
 void SharedMove::Fetch(const MemoryExport& loan) {
   importer_.Get(params_.source_node, memory(), destination_.span.region->place().kind, loan,
-                params_.transfer.id, OnRecall(),
+                {params_.transfer.id, OnRecall()},
                 [self = self_](Result<MemoryImporter::UseRef> use) {
                   if (use.ok()) self->use_ = std::move(*use);
                   if (!self->Over(use.status())) self->Prepare();

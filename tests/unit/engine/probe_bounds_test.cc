@@ -14,7 +14,7 @@ TEST_CASE("a peer that opens an absurd probe tells nothing") {
   const uint64_t bytes = GENERATE(uint64_t{0}, uint64_t{1} << 62, ~uint64_t{0});
   CAPTURE(bytes);
   Rig rig;
-  rig.cluster.ChangeProbes([bytes](OpenProbeReply& reply) { reply.bytes = bytes; });
+  rig.cluster.ChangeReplies<OpenProbeReply>([bytes](OpenProbeReply& reply) { reply.bytes = bytes; });
   CHECK_FALSE(rig.Copy().plan->measured);
   CHECK(rig.Probe("verbs").viability.reason == reasons::kBadSize);
 }
@@ -23,7 +23,7 @@ TEST_CASE("a peer that opens less than was asked for is measured by that") {
   const uint64_t bytes = GENERATE(1, 100, 5000);
   CAPTURE(bytes);
   Rig rig(2);
-  rig.cluster.ChangeProbes([bytes](OpenProbeReply& reply) { reply.bytes = bytes; });
+  rig.cluster.ChangeReplies<OpenProbeReply>([bytes](OpenProbeReply& reply) { reply.bytes = bytes; });
   CHECK(rig.Copy().plan->measured);
   CHECK(rig.Probe("verbs").viability.viable);
 }
@@ -32,7 +32,7 @@ TEST_CASE("a peer that gives a key to something else is noticed") {
   Rig rig;
   const std::string key =
       GENERATE(std::string(), std::string("nonsense"), std::string(70'000, 'x'));
-  rig.cluster.ChangeProbes([key](OpenProbeReply& reply) { reply.key = key; });
+  rig.cluster.ChangeReplies<OpenProbeReply>([key](OpenProbeReply& reply) { reply.key = key; });
   rig.Copy("tcp-*");
   const auto probed = rig.west.Ask<std::vector<ProbeInfo>>(
       [&](ClientApi& api, auto reply) { api.ProbeNode(rig.bob, "east", std::move(reply)); });

@@ -53,6 +53,10 @@ size_t FakeGpus::held() const {
   const std::lock_guard lock(mutex_);
   return held_.size();
 }
+bool FakeGpus::polled() const {
+  const std::lock_guard lock(mutex_);
+  return polled_;
+}
 
 class FakeGpuRoute final : public CopyRoute {
  public:
@@ -113,6 +117,48 @@ class FakeGpuRoute final : public CopyRoute {
   Executor& executor_;
   const StepList steps_;
   std::string proof_;
+};
+
+// Likewise without a thread of its own.
+class FakeGpuPolledRoute final : public SmallCopyRoute {
+ public:
+  FakeGpuPolledRoute(const std::string& node, std::shared_ptr<FakeGpus> control, RegionRef from,
+                     RegionRef to)
+      : control_(std::move(control)),
+        from_(std::move(from)),
+        to_(std::move(to)),
+        steps_(std::make_shared<SmallSteps>(
+            std::make_shared<const std::vector<Step>>(1, Step{.node = node,
+                                                              .from = from_->step_name(),
+                                                              .to = to_->step_name(),
+                                                              .by = "copy-engine"}))) {}
+
+  Status Begin(uint64_t from, uint64_t to, uint64_t bytes) override {
+    begun_.push_back({from, to, bytes, 0, 0, 1});
+    return OkStatus();
+  }
+  uint64_t Mark() override { return ended_ + begun_.size(); }
+  bool Reached(uint64_t mark, Status*) override {
+    const std::lock_guard lock(control_->mutex_);
+    if (mark <= ended_) return true;
+    control_->polled_ = true;
+    if (control_->hooks_.hold) return false;
+    for (const StridedCopy& copy : std::exchange(begun_, {})) {
+      onecopy_copy_strided(to_->address() + copy.to, 0, from_->address() + copy.from, 0, copy.bytes,
+                           1);
+      ++ended_;
+    }
+    return true;
+  }
+  std::shared_ptr<const SmallSteps> steps() const override { return steps_; }
+
+ private:
+  const std::shared_ptr<FakeGpus> control_;
+  const RegionRef from_;
+  const RegionRef to_;
+  const std::shared_ptr<SmallSteps> steps_;
+  std::vector<StridedCopy> begun_;
+  uint64_t ended_ = 0;
 };
 
 class FakeGpuMemory final : public Memory {
@@ -193,6 +239,15 @@ class FakeGpuMemory final : public Memory {
   Result<std::unique_ptr<CopyRoute>> Prepare(const RegionRef& from, const RegionRef& to) override {
     return std::unique_ptr<CopyRoute>(
         std::make_unique<FakeGpuRoute>(node_, control_, from, to, thread_.loop()));
+  }
+  Result<std::unique_ptr<SmallCopyRoute>> PrepareSmall(const RegionRef& from,
+                                                       const RegionRef& to) override {
+    return std::unique_ptr<SmallCopyRoute>(
+        std::make_unique<FakeGpuPolledRoute>(node_, control_, from, to));
+  }
+  Result<std::unique_ptr<SmallCopyRoute>> PrepareLong(const RegionRef& from,
+                                                      const RegionRef& to) override {
+    return PrepareSmall(from, to);
   }
   Status CloseDevice(const std::string&) override { return OkStatus(); }
 

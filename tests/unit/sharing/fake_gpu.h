@@ -31,9 +31,11 @@ class FakeGpus {
   size_t imported() const;  // now
   size_t flushes() const;
   size_t held() const;
+  bool polled() const;  // whether the end of a ring's copy was asked for
 
  private:
   friend class FakeGpuMemory;
+  friend class FakeGpuPolledRoute;
   friend class FakeGpuRoute;
   mutable std::mutex mutex_;
   Hooks hooks_;
@@ -41,6 +43,7 @@ class FakeGpus {
   size_t imported_ = 0;
   size_t flushes_ = 0;
   std::vector<Task> held_;
+  bool polled_ = false;
 };
 
 // Kind "cuda", devices "GPU-fake-0" and "GPU-fake-1" ("cuda:0", "cuda:1").

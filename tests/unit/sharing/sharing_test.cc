@@ -8,10 +8,9 @@
 
 #include "daemon/handover/server.h"
 #include "onecopy/reasons.h"
-#include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
-#include "tests/unit/sharing/fake_gpu.h"
+#include "tests/unit/sharing/gpu_rig.h"
 #include "transport/os/unix_socket.h"
 
 using namespace onecopy;
@@ -19,79 +18,6 @@ using namespace onecopy::engine;
 using namespace onecopy::testing;
 
 namespace {
-
-constexpr uint64_t kBytes = 300'007;
-
-struct Rig {
-  explicit Rig(const std::function<void(const std::string&, NodePlan&)>& change = {})
-      : cluster({"east", "west"},
-                [this, change](const std::string& name, NodePlan& plan) {
-                  if (controls[name] == nullptr) controls[name] = std::make_shared<FakeGpus>();
-                  if (change) change(name, plan);
-                  plan.memories.push_back(MakeFakeGpuMemory(name, controls[name]));
-                }),
-        alice(cluster["east"].Attach()),
-        bob(cluster["west"].Attach()) {
-    Create("east", alice, "a", "cuda:0");
-    Create("west", bob, "b", "cuda:1");
-    Put("east", alice, "a", 1);
-  }
-
-  void Create(const std::string& node, const Principal& who, const std::string& name,
-              const std::string& memory) {
-    const auto made = cluster[node].Ask<BufferInfo>([&](ClientApi& api, auto reply) {
-      CreateBufferRequest request;
-      request.name = name;
-      request.bytes = kBytes;
-      request.memory = memory;
-      api.CreateBuffer(who, request, std::move(reply));
-    });
-    REQUIRE_OK(made);
-  }
-  Status Remove(const std::string& node, const Principal& who, const std::string& name,
-                bool force = false) {
-    return cluster[node]
-        .Ask<bool>([&](ClientApi& api, auto reply) {
-          api.DeleteBuffer(who, "", name, force,
-                           [reply = std::move(reply)](const Status& status) mutable {
-                             if (!status.ok()) return reply(status);
-                             reply(true);
-                           });
-        })
-        .status();
-  }
-  // Known bytes into a buffer of that node, and whether they are there.
-  void Put(const std::string& node, const Principal& who, const std::string& name, uint64_t seed) {
-    const auto plain = Plain(node, who);
-    Fill(plain.data, kBytes, seed);
-    REQUIRE_OK(cluster[node].Copy(who, Request(":" + plain.info.name, ":" + name)));
-  }
-  bool Holds(const std::string& node, const Principal& who, const std::string& name,
-             uint64_t seed) {
-    const auto plain = Plain(node, who);
-    REQUIRE_OK(cluster[node].Copy(who, Request(":" + name, ":" + plain.info.name)));
-    return FirstWrong(plain.data, kBytes, seed) == kBytes;
-  }
-
-  TransferInfo Copy(TransferRequest request = Request("east:a", "west:b")) {
-    auto copied = cluster["west"].Copy(bob, std::move(request));
-    REQUIRE_OK(copied);
-    return *copied;
-  }
-
-  std::map<std::string, std::shared_ptr<FakeGpus>> controls;
-  EngineCluster cluster;
-  Principal alice;
-  Principal bob;
-
- private:
-  EngineNode::Registered Plain(const std::string& node, const Principal& who) {
-    auto plain = cluster[node].Register(who, "plain" + std::to_string(next_++), kBytes);
-    REQUIRE_OK(plain);
-    return *plain;
-  }
-  int next_ = 0;
-};
 
 Refusal AgainstSharing(const TransferInfo& info) {
   for (const Refusal& refusal : info.receipt.refused) {
@@ -115,7 +41,7 @@ void CheckShared(const TransferInfo& info) {
 }
 
 // It took the next path, and says why.
-void CheckInstead(Rig& rig, const TransferInfo& info, std::string_view reason) {
+void CheckInstead(GpuRig& rig, const TransferInfo& info, std::string_view reason) {
   INFO(info.error.ToString());
   CHECK(info.state == TransferState::kSucceeded);
   CHECK(info.receipt.path == "tcp-staged");
@@ -125,14 +51,10 @@ void CheckInstead(Rig& rig, const TransferInfo& info, std::string_view reason) {
   CHECK(rig.controls["west"]->imported() == 0);
 }
 
-void AwaitUnmapped(const FakeGpus& gpus) {
-  while (gpus.imported() > 0) std::this_thread::yield();
-}
-
 }  // namespace
 
 TEST_CASE("a GPU's memory of another daemon is copied from in place, and mapped once") {
-  Rig rig;
+  GpuRig rig;
   CheckShared(rig.Copy());
   CHECK(rig.Holds("west", rig.bob, "b", 1));
   rig.Put("east", rig.alice, "a", 2);
@@ -147,17 +69,17 @@ TEST_CASE("a GPU's memory of another daemon is copied from in place, and mapped 
 }
 
 TEST_CASE("ranges of lent memory begin and end where they should") {
-  Rig rig;
+  GpuRig rig;
   rig.Put("west", rig.bob, "b", 7);
   CheckShared(rig.Copy(Request("east:a@5+100001", "west:b@17")));
   CheckShared(rig.Copy(Request("east:a@300006+1", "west:b@0")));
   const TransferInfo nothing = rig.Copy(Request("east:a@3+0", "west:b@9"));
   CHECK(nothing.state == TransferState::kSucceeded);
   CHECK(nothing.receipt.path == "peer-direct");
-  auto plain = rig.cluster["west"].Register(rig.bob, "seen", kBytes);
+  auto plain = rig.cluster["west"].Register(rig.bob, "seen", kGpuBytes);
   REQUIRE_OK(plain);
   REQUIRE_OK(rig.cluster["west"].Copy(rig.bob, Request(":b", ":seen")));
-  for (uint64_t i = 0; i < kBytes; ++i) {
+  for (uint64_t i = 0; i < kGpuBytes; ++i) {
     const std::byte wanted = i == 0                       ? PatternAt(300006, 1)
                              : i >= 17 && i < 17 + 100001 ? PatternAt(i - 17 + 5, 1)
                                                           : PatternAt(i, 7);
@@ -169,7 +91,7 @@ TEST_CASE("ranges of lent memory begin and end where they should") {
 }
 
 TEST_CASE("what no transfer uses any more is unmapped after a while") {
-  Rig rig([](const std::string&, NodePlan& plan) {
+  GpuRig rig([](const std::string&, NodePlan& plan) {
     plan.options.imported_idle = std::chrono::milliseconds(1);
   });
   CheckShared(rig.Copy());
@@ -179,7 +101,7 @@ TEST_CASE("what no transfer uses any more is unmapped after a while") {
 }
 
 TEST_CASE("a buffer is removed when nobody has it mapped any more, and its name means a new one") {
-  Rig rig;
+  GpuRig rig;
   CheckShared(rig.Copy());
   CHECK(rig.controls["west"]->imported() == 1);
   REQUIRE_OK(rig.Remove("east", rig.alice, "a"));
@@ -192,14 +114,14 @@ TEST_CASE("a buffer is removed when nobody has it mapped any more, and its name 
 }
 
 TEST_CASE("a borrower that does not answer does not hold a removal up for ever") {
-  Rig rig;
+  GpuRig rig;
   CheckShared(rig.Copy());
   rig.cluster.HangCalls("Recall");
   REQUIRE_OK(rig.Remove("east", rig.alice, "a"));
 }
 
 TEST_CASE("a mapping of a buffer that is not there any more is not used again") {
-  Rig rig;
+  GpuRig rig;
   CheckShared(rig.Copy());
   rig.cluster.FailCalls("Recall");
   REQUIRE_OK(rig.Remove("east", rig.alice, "a"));
@@ -213,7 +135,7 @@ TEST_CASE("a mapping of a buffer that is not there any more is not used again") 
 }
 
 TEST_CASE("a source that restarts has lent nothing") {
-  Rig rig;
+  GpuRig rig;
   CheckShared(rig.Copy());
   rig.cluster.Restart("east");
   rig.cluster.WaitForPeer("east", "west", NodeState::kConnected);
@@ -227,7 +149,7 @@ TEST_CASE("a source that restarts has lent nothing") {
 }
 
 TEST_CASE("a buffer that is taken away ends the copy that reads it, and is let go") {
-  Rig rig;
+  GpuRig rig;
   rig.controls["west"]->Set([](FakeGpus::Hooks& hooks) { hooks.hold = true; });
   const auto started = rig.cluster["west"].Start(rig.bob, Request("east:a", "west:b"));
   REQUIRE_OK(started);
@@ -253,7 +175,7 @@ Status ADetour() {
 }  // namespace
 
 TEST_CASE("between daemons, a copy that is seen to take a detour gives way to an honest path") {
-  Rig rig;
+  GpuRig rig;
   rig.controls["west"]->Set([](FakeGpus::Hooks& hooks) { hooks.on_prove = ADetour; });
   const TransferInfo info = rig.Copy();
   INFO(info.error.ToString());
@@ -268,7 +190,7 @@ TEST_CASE("between daemons, a copy that is seen to take a detour gives way to an
 }
 
 TEST_CASE("between daemons, who takes nothing but one copy is refused when it is seen to be none") {
-  Rig rig;
+  GpuRig rig;
   rig.controls["west"]->Set([](FakeGpus::Hooks& hooks) { hooks.on_prove = ADetour; });
   TransferRequest request = Request("east:a", "west:b");
   request.policy.at_most_copies = 1;
@@ -278,7 +200,7 @@ TEST_CASE("between daemons, who takes nothing but one copy is refused when it is
 }
 
 TEST_CASE("inside a daemon, a copy that is seen to take a detour goes through host memory") {
-  Rig rig;
+  GpuRig rig;
   rig.Create("east", rig.alice, "c", "cuda:1");
   rig.controls["east"]->Set([](FakeGpus::Hooks& hooks) { hooks.on_prove = ADetour; });
   const auto copied = rig.cluster["east"].Copy(rig.alice, Request(":a", ":c"));
@@ -289,7 +211,7 @@ TEST_CASE("inside a daemon, a copy that is seen to take a detour goes through ho
 }
 
 TEST_CASE("what was seen of a copy between GPUs is in the receipt") {
-  Rig rig;
+  GpuRig rig;
   for (auto& [node, control] : rig.controls) {
     control->Set([](FakeGpus::Hooks& hooks) { hooks.on_prove = [] { return OkStatus(); }; });
   }
@@ -303,7 +225,7 @@ TEST_CASE("what was seen of a copy between GPUs is in the receipt") {
 }
 
 TEST_CASE("memory that cannot be shared goes another way, with its reason") {
-  Rig rig;
+  GpuRig rig;
   SECTION("the source refuses") {
     rig.controls["east"]->Set([](FakeGpus::Hooks& hooks) {
       hooks.on_share = [] {
@@ -333,20 +255,21 @@ TEST_CASE("memory that cannot be shared goes another way, with its reason") {
 }
 
 TEST_CASE("a peer whose socket misbehaves costs one path, and leaks nothing") {
-  Rig rig;
+  GpuRig rig;
   const std::string name = "onecopy-test-" + std::to_string(::getpid());
   SECTION("another token") {
-    rig.cluster.ChangeLoans([](MemoryExport& loan) { loan.token = std::string(32, '0'); });
+    rig.cluster.ChangeReplies<MemoryExport>(
+        [](MemoryExport& loan) { loan.token = std::string(32, '0'); });
     CheckInstead(rig, rig.Copy(), reasons::kGrantExpired);
   }
   SECTION("nobody there") {
-    rig.cluster.ChangeLoans([&](MemoryExport& loan) { loan.address = name; });
+    rig.cluster.ChangeReplies<MemoryExport>([&](MemoryExport& loan) { loan.address = name; });
     CheckInstead(rig, rig.Copy(), reasons::kLinkDown);
   }
   SECTION("a socket that never answers") {
     const auto listener = os::ListenAbstract(name, SOCK_SEQPACKET, 8);
     REQUIRE_OK(listener);
-    rig.cluster.ChangeLoans([&](MemoryExport& loan) { loan.address = name; });
+    rig.cluster.ChangeReplies<MemoryExport>([&](MemoryExport& loan) { loan.address = name; });
     CheckInstead(rig, rig.Copy(), reasons::kLinkDown);
   }
   SECTION("memory without its descriptor") {
@@ -358,10 +281,10 @@ TEST_CASE("a peer whose socket misbehaves costs one path, and leaks nothing") {
       ImportRequest memory;
       memory.form = "cuda-vmm";
       memory.device = "GPU-fake-0";
-      memory.bytes = kBytes;
+      memory.bytes = kGpuBytes;
       address = *server->Offer(memory, {});
     });
-    rig.cluster.ChangeLoans([&](MemoryExport& loan) {
+    rig.cluster.ChangeReplies<MemoryExport>([&](MemoryExport& loan) {
       loan.address = address.name;
       loan.token = address.token;
     });
@@ -369,12 +292,12 @@ TEST_CASE("a peer whose socket misbehaves costs one path, and leaks nothing") {
     thread.RunSync([&] { delete server; });
   }
   // What went wrong once does not stay.
-  rig.cluster.ChangeLoans({});
+  rig.cluster.ChangeReplies<MemoryExport>({});
   CheckShared(rig.Copy());
 }
 
 TEST_CASE("many transfers at once share one mapping") {
-  Rig rig;
+  GpuRig rig;
   for (int i = 0; i < 8; ++i) rig.Create("west", rig.bob, "b" + std::to_string(i), "cuda:1");
   std::vector<TransferInfo> started;
   for (int i = 0; i < 8; ++i) {
@@ -389,7 +312,7 @@ TEST_CASE("many transfers at once share one mapping") {
 }
 
 TEST_CASE("nobody borrows without a ticket, or what was not lent") {
-  Rig rig;
+  GpuRig rig;
   rig.cluster["west"].engine().loop();
   std::promise<Status> answered;
   rig.cluster["east"].engine().loop().Post([&] {
@@ -411,7 +334,7 @@ TEST_CASE("what network devices wrote into a GPU is flushed before it counts as 
   Status outcome;
   std::atomic<bool> landed{false};
   std::atomic<bool> flushed_early{false};
-  Rig rig([&](const std::string& name, NodePlan& plan) {
+  GpuRig rig([&](const std::string& name, NodePlan& plan) {
     nics[name] = std::make_shared<FakeNics>();
     plan.links.push_back(MakeFakeRdma(MakeTcpLink(name), 1, nics[name]));
   });
@@ -424,9 +347,9 @@ TEST_CASE("what network devices wrote into a GPU is flushed before it counts as 
   nics["west"]->Set(
       [&](FakeNics::Hooks& hooks) { hooks.on_landed = [&](const Span&) { landed = true; }; });
   rig.Create("west", rig.bob, "g", "cuda:0");
-  auto plain = rig.cluster["east"].Register(rig.alice, "h", kBytes);
+  auto plain = rig.cluster["east"].Register(rig.alice, "h", kGpuBytes);
   REQUIRE_OK(plain);
-  std::fill_n(plain->data, kBytes, std::byte{7});  // links do not read what has holes
+  std::fill_n(plain->data, kGpuBytes, std::byte{7});  // links do not read what has holes
   TransferRequest request = Request("east:h", "west:g");
   request.policy.path_glob = "rdma-direct";
   const TransferInfo copied = rig.Copy(request);
