@@ -25,7 +25,8 @@ struct SmallRoute {
   bool one_buffer = false;
   ByteRange from;  // what submissions may read, and write
   ByteRange to;
-  uint64_t max_bytes = 0;  // of one submission
+  uint64_t max_bytes = 0;     // of one submission
+  uint64_t source_bytes = 0;  // of its buffer; 0: not known
   std::string path;
   std::vector<Step> steps;
 };
@@ -55,10 +56,10 @@ class SmallRoutes {
     SmallRouteRef route;  // with kRoute
   };
 
-  // Notes that the pair was asked for, to carry so many bytes.
+  // Notes that the pair was asked for, to carry so many bytes (0: as many as the source has).
   Found Find(const SmallPair& pair, uint64_t bytes);
   void Set(const SmallPair& pair, SmallRouteRef route);
-  // The daemon has refused a route for so many.
+  // The daemon has refused a route for so many (likewise).
   void SetNone(const SmallPair& pair, uint64_t bytes);
   // The route has been withdrawn: the pair is as after its first time.
   void Drop(const SmallRouteRef& route);

@@ -24,6 +24,11 @@ void Pause() {
 #endif
 }
 
+// 0 where the request leaves it to the source.
+uint64_t SaidBytes(const TransferRequest& request) {
+  return request.source.bytes.value_or(request.destination.bytes.value_or(0));
+}
+
 }  // namespace
 
 SmallTransfers::SmallTransfers(AttachSocket& attach, bool allowed)
@@ -36,9 +41,10 @@ SmallTransfers::~SmallTransfers() = default;
 bool SmallTransfers::Fits(const TransferRequest& request) const {
   if (!usable_.load(std::memory_order_relaxed)) return false;
   const SmallPair pair = PairOf(request);
-  const auto& bytes = request.source.bytes;
-  return bytes && *bytes > 0 && *bytes <= ring::kMaxLongBytes &&
-         (!request.destination.bytes || *request.destination.bytes == *bytes) &&
+  const auto& from = request.source.bytes;
+  const auto& to = request.destination.bytes;
+  return from.value_or(1) > 0 && to.value_or(1) > 0 && SaidBytes(request) <= ring::kMaxLongBytes &&
+         (!from || !to || *from == *to) &&
          (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
          !request.sync && !request.deadline && request.request_id.empty() &&
          request.ranges.empty() && !request.source.buffer.empty() &&
@@ -46,6 +52,18 @@ bool SmallTransfers::Fits(const TransferRequest& request) const {
          request.destination.fd_handle == 0 && request.more_sources.empty() &&
          request.more_destinations.empty() && request.part_of.empty() && request.message.empty() &&
          !request.validate_only && request.policy == Policy();
+}
+
+std::optional<uint64_t> SmallTransfers::BytesBy(const SmallRoute& route,
+                                                const TransferRequest& request) {
+  if (request.source.bytes) return request.source.bytes;
+  const uint64_t offset = request.source.offset_bytes.value_or(0);
+  if (offset >= route.source_bytes) return std::nullopt;
+  const uint64_t bytes = route.source_bytes - offset;
+  if (bytes > route.max_bytes || request.destination.bytes.value_or(bytes) != bytes) {
+    return std::nullopt;
+  }
+  return bytes;
 }
 
 SmallPair SmallTransfers::PairOf(const TransferRequest& request) const {
@@ -58,7 +76,7 @@ SmallPair SmallTransfers::PairOf(const TransferRequest& request) const {
 
 SmallRouteRef SmallTransfers::RouteFor(const TransferRequest& request) {
   const SmallPair pair = PairOf(request);
-  const uint64_t bytes = *request.source.bytes;
+  const uint64_t bytes = SaidBytes(request);
   {
     const MutexLock lock(mutex_);
     SmallRoutes::Found found = routes_.Find(pair, bytes);
@@ -112,7 +130,9 @@ SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
   codec::Print(request.source, ask.mutable_open_route()->mutable_source());
   codec::Print(request.destination, ask.mutable_open_route()->mutable_destination());
   // The length is the source's; a range that is as long must fit.
-  ask.mutable_open_route()->mutable_destination()->set_bytes(*request.source.bytes);
+  if (const uint64_t bytes = SaidBytes(request); bytes > 0) {
+    ask.mutable_open_route()->mutable_destination()->set_bytes(bytes);
+  }
   const auto reply = attach_.Ask(ask, nullptr);
   // Whatever is wrong is said, with its reason, by gRPC.
   if (!reply.ok() || !reply->has_route()) return nullptr;
@@ -128,6 +148,7 @@ SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
   route->from = {wire.source().offset_bytes(), wire.source().bytes()};
   route->to = {wire.destination().offset_bytes(), wire.destination().bytes()};
   route->max_bytes = wire.max_bytes();
+  route->source_bytes = wire.source_bytes();
   Result<Plan> plan = Read(wire.plan());
   if (!plan.ok()) return nullptr;
   route->path = std::move(plan->path);
@@ -139,7 +160,9 @@ std::optional<uint64_t> SmallTransfers::Submit(const TransferRequest& request,
                                                const SmallRouteRef& route, bool waited_for) {
   const uint64_t from = request.source.offset_bytes.value_or(0);
   const uint64_t to = request.destination.offset_bytes.value_or(0);
-  const uint64_t bytes = *request.source.bytes;
+  const std::optional<uint64_t> said = BytesBy(*route, request);
+  if (!said) return std::nullopt;
+  const uint64_t bytes = *said;
   // What this route does not allow, another right of the caller's may.
   if (!Contains(route->from, {from, bytes}) || !Contains(route->to, {to, bytes})) {
     return std::nullopt;
@@ -312,7 +335,7 @@ SmallTransfers::Attempt SmallTransfers::TryBegin(const TransferRequest& request)
   SmallRoutes::Found found;
   {
     const MutexLock lock(mutex_);
-    found = routes_.Find(PairOf(request), *request.source.bytes);
+    found = routes_.Find(PairOf(request), SaidBytes(request));
   }
   if (found.known == SmallRoutes::Known::kSecond) return {std::nullopt, true};
   if (found.route == nullptr) return {};

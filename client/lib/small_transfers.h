@@ -97,6 +97,8 @@ class SmallTransfers {
   };
 
   bool Fits(const TransferRequest& request) const;
+  // Of a request that fits: how many bytes it means by this route. Nothing where that is not known.
+  static std::optional<uint64_t> BytesBy(const SmallRoute& route, const TransferRequest& request);
   // With no name for this session's own node.
   SmallPair PairOf(const TransferRequest& request) const;
   // The route for a request that fits; null where there is none (yet).

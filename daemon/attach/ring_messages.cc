@@ -18,6 +18,7 @@ v1::AttachReply RouteReply(const engine::RingRoute& route) {
   codec::Print(route.source, wire.mutable_source());
   codec::Print(route.destination, wire.mutable_destination());
   wire.set_max_bytes(route.max_bytes);
+  wire.set_source_bytes(route.source_bytes);
   Plan plan = route.plan;
   plan.refused.clear();  // a packet is short, and GetTransfer tells them
   codec::Print(plan, wire.mutable_plan());

@@ -49,6 +49,39 @@ TEST_CASE("a daemon copies from another one's GPU memory in place, whoever order
   CHECK(Contents(gpus.west, "b@13+1000000") == Payload(kBytes, 2).substr(4097, 1'000'000));
 }
 
+TEST_CASE("a client has a daemon copy from another one's GPU memory by its ring") {
+  Gpus gpus;
+  onecopy::Client west = gpus.west.Connect();
+  const auto move = [&](uint64_t offset, std::optional<uint64_t> bytes) {
+    const onecopy::TransferRequest request{.source = {"east", "a", offset, bytes},
+                                           .destination = {"west", "b", offset, {}}};
+    onecopy::TransferInfo last;
+    // By gRPC at first, which shows that the copy is one pass.
+    for (int i = 0; i < 4; ++i) {
+      last = Must(west.RunTransfer(request));
+      REQUIRE(last.state == onecopy::TransferState::kSucceeded);
+    }
+    CHECK(last.receipt.path == "peer-direct");
+    return Must(west.GetTransfer(last.id)).receipt.evidence;
+  };
+  CHECK(move(0, std::nullopt)["submitted"] == "ring");
+  CHECK(Contents(gpus.west, "b") == Payload(kBytes, 1));
+  auto evidence = move(0, kBytes);
+  CHECK(evidence["submitted"] == "ring");
+  CHECK(evidence["shared"] == "vmm-fd");
+  CHECK(Contents(gpus.west, "b") == Payload(kBytes, 1));
+  gpus.east.Do({"cp", "-", "a"}, Payload(kBytes, 2));
+  CHECK(move(4097, 1000)["submitted"] == "ring");
+  CHECK(Contents(gpus.west, "b@4097+1000") == Payload(kBytes, 2).substr(4097, 1000));
+  CHECK(Contents(gpus.west, "b@0+4097") == Payload(kBytes, 1).substr(0, 4097));
+  // The route holds nothing up, and does not outlive the buffer.
+  gpus.east.Do({"buffer", "rm", "a"});
+  CHECK(gpus.west.Run({"node", "release", "cuda:0"}).exit_status == 0);
+  const auto gone =
+      west.RunTransfer({.source = {"east", "a", 0, kBytes}, .destination = {"west", "b", 0, {}}});
+  CHECK(gone.status().reason() == "BUFFER_NOT_FOUND");
+}
+
 TEST_CASE("a GPU is let go of when the other daemon's buffer goes") {
   Gpus gpus;
   CheckShared(gpus.east.Do({"cp", "a", "west:b"}));

@@ -56,6 +56,45 @@ TEST_CASE("a client moves small pieces between nodes by its ring, asked for at e
   CHECK(last.destination.node == "west");
 }
 
+TEST_CASE("who names buffers without lengths moves them by the ring, too") {
+  Small with;
+  const HostBuffer inside = Filled(with.west, "inside", kPiece, 3);
+  const HostBuffer beyond = Filled(with.east, "beyond", kPiece, 4);
+  HostBuffer into = Must(with.west.CreateHostBuffer("into", kPiece));
+  struct Named {
+    const char* node;
+    const char* buffer;
+    Client& asks;
+    uint64_t seed;
+  };
+  for (const Named& named :
+       {Named{"west", "inside", with.west, 3}, Named{"east", "beyond", with.west, 4},
+        Named{"east", "beyond", with.east, 4}}) {
+    CAPTURE(named.node, named.seed);
+    const uint64_t offset = GENERATE(uint64_t{0}, uint64_t{96});
+    const uint64_t bytes = kPiece - offset;
+    TransferRequest request{.source = {named.node, named.buffer, offset, {}},
+                            .destination = {"west", "into", 0, {}}};
+    if (GENERATE(false, true)) request.destination.bytes = bytes;
+    TransferInfo last;
+    for (int i = 0; i < 3; ++i) {
+      std::fill_n(into.data(), kPiece, std::byte{0xee});
+      last = Must(named.asks.RunTransfer(request));
+      REQUIRE(last.state == TransferState::kSucceeded);
+      CHECK(last.bytes == bytes);
+      REQUIRE(IsPayload(into.data(), bytes, named.seed, offset));
+      CHECK((offset == 0 || into.data()[bytes] == std::byte{0xee}));
+    }
+    CHECK(ByRing(named.asks, last.id));
+    // What is not so long is refused as ever.
+    request.destination.bytes = bytes - 1;
+    CHECK(named.asks.RunTransfer(request).status().reason() == "SIZE_MISMATCH");
+    request.destination.bytes = std::nullopt;
+    request.destination.offset_bytes = offset + 1;
+    CHECK(named.asks.RunTransfer(request).status().reason() == "RANGE_OUT_OF_BUFFER");
+  }
+}
+
 TEST_CASE("hundreds of small pieces between nodes are under way at once") {
   Small with;
   Client& client = GENERATE(true, false) ? with.west : with.east;

@@ -21,10 +21,11 @@ struct RingGiven {
 
 // A way between two buffers that submissions may name.
 struct RingRoute {
-  uint64_t word = 0;       // as submissions name it
-  Endpoint source;         // what it may read: submissions count offsets in the buffer
-  Endpoint destination;    // what it may write
-  uint64_t max_bytes = 0;  // of one submission
+  uint64_t word = 0;          // as submissions name it
+  Endpoint source;            // what it may read: submissions count offsets in the buffer
+  Endpoint destination;       // what it may write
+  uint64_t max_bytes = 0;     // of one submission
+  uint64_t source_bytes = 0;  // of its buffer; 0 where that may not be read as a whole
   Plan plan;
 };
 
@@ -36,8 +37,8 @@ class RingApi {
   // The session's ring: one at most. A second one takes the place of a first that has no routes.
   virtual void OpenRing(const SessionId& session, Reply<RingGiven> reply) = 0;
   // Fails as a transfer between the two would, and with NOT_APPLICABLE for one that no ring
-  // carries: through slots, or of more bytes, where the source says how many, than this route
-  // would.
+  // carries: through slots, or of more bytes than this route would. A source without a length
+  // means its buffer, from the offset to the end.
   virtual void OpenRoute(const SessionId& session, Endpoint source, Endpoint destination,
                          Reply<RingRoute> reply) = 0;
 };

@@ -4,6 +4,7 @@
 
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/peering/forgo.h"
+#include "daemon/engine/rings/ring_end.h"
 #include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
 #include "transport/ring/layout.h"
@@ -36,6 +37,7 @@ class Making : public std::enable_shared_from_this<Making> {
     peer.Reserve(needs_.context.node(), std::move(request),
                  [self = shared_from_this(), whole](Result<Reservation> reserved) {
                    self->promised_ = reserved.ok();
+                   self->whole_ = whole;
                    if (reserved.ok()) return self->Plan(std::move(*reserved));
                    const Result<PeerApi*> peer = self->needs_.peers.Find(self->params_.source.node);
                    const bool less = whole && reserved.status().code() == Code::kPermissionDenied;
@@ -76,7 +78,7 @@ class Making : public std::enable_shared_from_this<Making> {
     }
     plan_ = path;
     if (in_place) return Borrow();
-    if (params_.source.bytes.value_or(0) > ring::kMaxBytes) return Fail(TooLong());
+    if (Bytes() > ring::kMaxBytes) return Fail(TooLong());
     const LinkCapability* link = needs_.catalog.capabilities().FindLink(path.link);
     if (link != nullptr && link->rdma && params_.into->needs_flush()) {
       return Fail(NotByRing("bytes that a network device writes into " + params_.into->step_name() +
@@ -104,9 +106,26 @@ class Making : public std::enable_shared_from_this<Making> {
     });
   }
 
-  void ReplyInPlace() {
-    RemoteRoute made{std::move(plan_), reserved_.source, nullptr, std::move(borrowed_), {}, {}};
+  // What the first transfer moves; 0 where only the node that promised its range knows. A source's
+  // buffer that may not be read as a whole has been asked for by its range.
+  uint64_t Bytes() const {
+    if (params_.reservation) return 0;
+    return whole_ ? LengthOf(params_.source, *reserved_.source.bytes) : *reserved_.source.bytes;
+  }
+
+  RemoteRoute NewRoute() {
+    RemoteRoute made;
+    made.plan = std::move(plan_);
+    made.source = reserved_.source;
     made.source.node = params_.source.node;
+    made.whole = whole_;
+    made.bytes = Bytes();
+    return made;
+  }
+
+  void ReplyInPlace() {
+    RemoteRoute made = NewRoute();
+    made.borrowed = std::move(borrowed_);
     made.place = {reserved_.memory, reserved_.device};
     const Result<plan::Request> question = MakeRequest(ring::kMaxLongBytes);
     const Result<plan::Path> plan = question.ok() ? plan::MakePlan(*question) : question.status();
@@ -151,12 +170,12 @@ class Making : public std::enable_shared_from_this<Making> {
   }
 
   void Opened(OpenRangeReply opened) {
-    Endpoint source = reserved_.source;
-    source.node = params_.source.node;
-    range_->Opened(
-        std::move(opened.key),
-        std::make_unique<PeerOpening>(needs_.context, needs_.peers, source.node, opened.opening));
-    reply_(RemoteRoute{std::move(plan_), std::move(source), std::move(range_), nullptr, {}, {}});
+    range_->Opened(std::move(opened.key),
+                   std::make_unique<PeerOpening>(needs_.context, needs_.peers, params_.source.node,
+                                                 opened.opening));
+    RemoteRoute made = NewRoute();
+    made.range = std::move(range_);
+    reply_(std::move(made));
   }
 
   const RemoteRoutes::Needs& needs_;
@@ -164,6 +183,7 @@ class Making : public std::enable_shared_from_this<Making> {
   Reply<RemoteRoute> reply_;
   Reservation reserved_;
   bool promised_ = false;  // to this node, by the source's
+  bool whole_ = false;     // it is all of the source's buffer
   plan::Path plan_;
   std::shared_ptr<ImportedRange> range_;
   std::shared_ptr<BorrowedRange> borrowed_;

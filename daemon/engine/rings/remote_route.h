@@ -20,6 +20,8 @@ struct RemoteRoute {
   Endpoint source;                          // what may be read, in full
   std::shared_ptr<ImportedRange> range;     // over a link; or
   std::shared_ptr<BorrowedRange> borrowed;  // in place
+  bool whole = false;                       // `source` is all of its buffer
+  uint64_t bytes = 0;                       // that the first transfer has
   Place place = {};                         // where the source's memory is
   // Of one in place, whether long transfers take the same path, which a probe found this fast.
   std::optional<double> long_bytes_per_second = {};

@@ -1,5 +1,6 @@
 #include "daemon/engine/rings/ring_end.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/engine/registry/places.h"
@@ -7,6 +8,11 @@
 #include "onecopy/reasons.h"
 
 namespace onecopy::engine {
+
+uint64_t LengthOf(const Endpoint& source, uint64_t buffer_bytes) {
+  const uint64_t offset = source.offset_bytes.value_or(0);
+  return source.bytes.value_or(buffer_bytes - std::min(offset, buffer_bytes));
+}
 
 Result<RingEnd> FindRingEnd(Buffers& buffers, Grants& grants, const Principal& who,
                             const Endpoint& end, Access access) {

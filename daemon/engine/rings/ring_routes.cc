@@ -30,7 +30,6 @@ void RingRoutes::Make(Params params, Reply<Made> reply) {
   const bool to_here = needs_.context.IsSelf(params.destination.node);
   if (from_here && to_here) return MakeInside(params, std::move(reply));
   if (to_here) return MakeFrom(std::move(params), std::move(reply));
-  if (params.source.bytes.value_or(0) > ring::kMaxBytes) return reply(TooLong());
   if (from_here) return MakeTo(std::move(params), std::move(reply));
   reply(NotByRing("rings move bytes from a node or to it, and not between others"));
 }
@@ -56,6 +55,7 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
   if (!to.ok()) return reply(to.status());
   const RegionRef from_region = from->buffer->region;
   const RegionRef to_region = to->buffer->region;
+  const uint64_t bytes = LengthOf(params.source, from->buffer->bytes);
   Result<plan::Path> plan = MakePlan(from_region->place(), to_region->place(), ring::kMaxBytes);
   if (!plan.ok()) return reply(plan.status());
   if (plan->source_staged || plan->destination_staged || !plan->link.empty()) {
@@ -84,7 +84,8 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
   if (long_plan.ok() && long_plan->path == record.given.plan.path) {
     record.long_bytes_per_second = long_plan->probed_bytes_per_second;
   }
-  Prepare(params, {from_region, to_region, nullptr}, std::move(record), std::move(reply));
+  record.given.source_bytes = from->whole();
+  Prepare(params, {from_region, to_region, nullptr, bytes}, std::move(record), std::move(reply));
 }
 
 void RingRoutes::Prepare(const Params& params, Ends ends, RouteRecord record, Reply<Made> reply) {
@@ -93,12 +94,12 @@ void RingRoutes::Prepare(const Params& params, Ends ends, RouteRecord record, Re
   const WorkQueue queue(WorkerOf(from->place(), to->place()), OwnerOf(params.who));
   PrepareSmallCopyRoute(
       needs_.context, queue, from, to,
-      [this, queue, ends, bytes = params.source.bytes.value_or(0), record = std::move(record),
+      [this, queue, ends, record = std::move(record),
        reply = std::move(reply)](Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
         if (!way.ok()) return reply(way.status());
         Made made{std::move(record), Holding(ends.borrowed, std::move(*way)), nullptr};
         AddLong(queue, ends, std::move(made),
-                [bytes, reply = std::move(reply)](Result<Made> made) mutable {
+                [bytes = ends.bytes, reply = std::move(reply)](Result<Made> made) mutable {
                   const bool short_only = made.ok() && made->long_way == nullptr;
                   if (short_only && bytes > ring::kMaxBytes) return reply(TooLong());
                   reply(std::move(made));
@@ -155,6 +156,7 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
         ring::Route& route = *record.route;
         route.from = {*made->source.offset_bytes, *made->source.bytes};
         record.given.source = made->source;
+        record.given.source_bytes = made->whole ? route.from.bytes : 0;
         record.given.plan = std::move(made->plan);
         if (const auto& borrowed = made->borrowed; borrowed != nullptr) {
           route.from_base = borrowed->buffer_offset();
@@ -163,8 +165,8 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
           record.long_bytes_per_second = made->long_bytes_per_second;
           record.borrowed = borrowed;
           record.shared = borrowed->how();
-          return Prepare(params, {borrowed->region(), into, borrowed}, std::move(record),
-                         std::move(reply));
+          return Prepare(params, {borrowed->region(), into, borrowed, made->bytes},
+                         std::move(record), std::move(reply));
         }
         const std::shared_ptr<Connection>& connection = made->range->connection();
         record.access = connection->Access(made->range->key(), *into);
@@ -181,8 +183,10 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
 void RingRoutes::MakeTo(Params params, Reply<Made> reply) {
   const Result<RingEnd> from = FindEnd(params.who, params.source, Access::kRead);
   if (!from.ok()) return reply(from.status());
+  if (LengthOf(params.source, from->buffer->bytes) > ring::kMaxBytes) return reply(TooLong());
   RouteRecord record = NewRecord(params.serial);
   record.route->from = from->allowed;
+  record.given.source_bytes = from->whole();
   record.buffers = {from->buffer->id};
   record.peer = params.destination.node;
   record.push = NewTransferId();

@@ -61,6 +61,7 @@ class RingRoutes {
     RegionRef from;
     RegionRef to;
     std::shared_ptr<BorrowedRange> borrowed;  // that `from` is of; null: of this node's own
+    uint64_t bytes = 0;                       // that the first transfer has
   };
 
   void MakeInside(const Params& params, Reply<Made> reply);

@@ -96,6 +96,15 @@ void Rings::OpenRoute(const SessionId& session, Endpoint source, Endpoint destin
   auto failed = [this, prefix = ring->prefix, serial](const Status& why) {
     Fail(prefix, serial, why);
   };
+  // The client asks by gRPC then, and is told nothing of this.
+  reply = [from = source.ToString(), to = destination.ToString(),
+           reply = std::move(reply)](Result<RingRoute> made) mutable {
+    if (!made.ok()) {
+      log::Debug("no route by a ring",
+                 {{"from", from}, {"to", to}, {"why", made.status().ToString()}});
+    }
+    reply(std::move(made));
+  };
   needs_.routes.Make(
       {std::move(*who), std::move(source), std::move(destination), serial, std::move(failed)},
       [this, ring, reply = std::move(reply)](Result<RingRoutes::Made> made) mutable {

@@ -204,9 +204,9 @@ TEST_CASE("transfers under way, rings and their routes are limited for each user
   const auto second = ring.Ask<RingGiven>(
       [&](RingApi& rings, auto reply) { rings.OpenRing(again.session, std::move(reply)); });
   CHECK(second.status().reason() == reasons::kQuota);
-  REQUIRE_OK(ring.OpenRoute("a", "b"));
-  REQUIRE_OK(ring.OpenRoute("b", "a"));
-  const Status full = ring.OpenRoute("a", "a").status();
+  REQUIRE_OK(ring.OpenRoute("a@0+64", "b"));
+  REQUIRE_OK(ring.OpenRoute("b@0+64", "a"));
+  const Status full = ring.OpenRoute("a@0+64", "a").status();
   CHECK(full.reason() == reasons::kQuota);
   CHECK(full.remedy().find("[limits] routes_per_user") != std::string::npos);
 }

@@ -1,0 +1,65 @@
+"""Tensors of two processes, each with its own daemon on one host, by the caller's clock."""
+
+import statistics
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU that torch can use", allow_module_level=True)
+
+from test_gpu import GIB, MIB, holding, pattern, seconds_of
+
+OTHER = "cuda:1" if torch.cuda.device_count() > 1 else "cuda:0"
+
+
+def ratio(ours, plain, rounds=5):
+    ours(), ours(), ours(), plain()  # by gRPC, which shows that a copy is one pass; then by the ring
+    return statistics.median(seconds_of(plain, 5) / seconds_of(ours, 5) for _ in range(rounds))  # one beside the other
+
+
+@pytest.mark.parametrize("size, floor", [(GIB, 0.9), (64 * MIB, 0.6), (MIB, 0.1)])
+def test_a_tensor_comes_from_another_daemon_at_the_rate_of_a_plain_copy(pair, east, size, floor):
+    with holding(pair.west, "far", size, OTHER) as other:
+        mine = torch.zeros(size, dtype=torch.uint8, device="cuda:0")
+        there = torch.ones(size, dtype=torch.uint8, device=OTHER)
+        other.fill(5)
+        measured = ratio(lambda: east.transfer("west:far", mine), lambda: mine.copy_(there))
+        done = east.transfer("west:far", mine)
+        assert done.receipt.path == "peer-direct"
+        assert int(mine.sum(dtype=torch.int64)) == 5 * size
+        print(f"{size} bytes from another daemon's GPU memory: {measured:.3f} of a plain copy and its wait")
+        assert east.transfer_of(done.id).receipt.evidence["submitted"] == "ring"
+        assert measured >= floor
+
+
+def test_four_kib_from_another_daemon_take_little_longer_than_inside_one(pair, east):
+    """In one run, as quiet as it gets, beside transfers inside a daemon."""
+    size = 4096
+    with holding(pair.west, "far", size, OTHER) as other, holding(pair.east, "near", size, OTHER):
+        mine = torch.zeros(size, dtype=torch.uint8, device="cuda:0")
+        other.fill(7)
+        far, near = lambda: east.transfer("west:far", mine), lambda: east.transfer("near", mine)
+        for _ in range(5):
+            near(), far()
+        assert int(mine.sum()) == 7 * size
+        times = {far: [], near: []}
+        for _ in range(300):
+            for each, into in times.items():
+                begun = time.perf_counter()
+                each()
+                into.append(time.perf_counter() - begun)
+        apart, inside = statistics.median(times[far]), statistics.median(times[near])
+        print(f"4 KiB from another daemon: {apart * 1e6:.1f} µs; inside one: {inside * 1e6:.1f} µs")
+        assert apart <= 3 * inside
+
+
+@pytest.mark.parametrize("size", [GIB, 64 * MIB, MIB])
+def test_a_tensor_goes_to_another_daemon(pair, east, size):
+    with holding(pair.west, "far", size, OTHER) as other:
+        mine = pattern(size)
+        there = torch.empty(size, dtype=torch.uint8, device=OTHER)
+        measured = ratio(lambda: east.transfer(mine, "west:far"), lambda: there.copy_(mine))
+        print(f"{size} bytes to another daemon's GPU memory: {measured:.3f} of a plain copy and its wait")
+        assert other.sum() == int(mine.sum(dtype=torch.int64))
