@@ -3,9 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/core/glob.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::client {
+
+bool SmallRoute::Meets(const Policy& policy) const {
+  if (!policy.path_glob.empty() && !MatchesGlob(policy.path_glob, path)) return false;
+  if (!policy.link.empty() && policy.link != link) return false;
+  if (!policy.at_most_copies) return true;
+  const bool emulated =
+      std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.emulated; });
+  return steps.size() <= *policy.at_most_copies && (!emulated || policy.allow_emulated);
+}
 
 SmallRoutes::Found SmallRoutes::Find(const SmallPair& asked, uint64_t bytes) {
   const auto found = pairs_.find(asked);

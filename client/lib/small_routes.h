@@ -28,7 +28,12 @@ struct SmallRoute {
   uint64_t max_bytes = 0;     // of one submission
   uint64_t source_bytes = 0;  // of its buffer; 0: not known
   std::string path;
+  std::string link;  // empty inside a node
   std::vector<Step> steps;
+
+  // Whether a daemon would take this path under that policy, as it takes it without one: of the
+  // paths that a policy leaves, the best is taken.
+  bool Meets(const Policy& policy) const;
 };
 using SmallRouteRef = std::shared_ptr<const SmallRoute>;
 

@@ -51,7 +51,7 @@ bool SmallTransfers::Fits(const TransferRequest& request) const {
          !request.destination.buffer.empty() && request.source.fd_handle == 0 &&
          request.destination.fd_handle == 0 && request.more_sources.empty() &&
          request.more_destinations.empty() && request.part_of.empty() && request.message.empty() &&
-         !request.validate_only && request.policy == Policy();
+         !request.validate_only && !request.policy.client_file;
 }
 
 std::optional<uint64_t> SmallTransfers::BytesBy(const SmallRoute& route,
@@ -152,6 +152,7 @@ SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
   Result<Plan> plan = Read(wire.plan());
   if (!plan.ok()) return nullptr;
   route->path = std::move(plan->path);
+  route->link = std::move(plan->link);
   route->steps = std::move(plan->steps);
   return route;
 }
@@ -161,7 +162,7 @@ std::optional<uint64_t> SmallTransfers::Submit(const TransferRequest& request,
   const uint64_t from = request.source.offset_bytes.value_or(0);
   const uint64_t to = request.destination.offset_bytes.value_or(0);
   const std::optional<uint64_t> said = BytesBy(*route, request);
-  if (!said) return std::nullopt;
+  if (!said || !route->Meets(request.policy)) return std::nullopt;
   const uint64_t bytes = *said;
   // What this route does not allow, another right of the caller's may.
   if (!Contains(route->from, {from, bytes}) || !Contains(route->to, {to, bytes})) {
@@ -313,6 +314,7 @@ std::optional<TransferInfo> SmallTransfers::TakeEnd(uint64_t number) {
   info.end_time = std::chrono::system_clock::now();
   Receipt& receipt = info.receipt;
   receipt.path = slot.route->path;
+  receipt.link = slot.route->link;
   receipt.steps.reserve(slot.route->steps.size());
   for (const Step& step : slot.route->steps) receipt.steps.push_back({step, slot.bytes});
   receipt.seconds = static_cast<double>(slot.ended.nanoseconds) * 1e-9;

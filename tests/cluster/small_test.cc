@@ -95,6 +95,42 @@ TEST_CASE("who names buffers without lengths moves them by the ring, too") {
   }
 }
 
+TEST_CASE("what a policy allows goes by the ring, and nothing else does") {
+  Small with;
+  Client& client = GENERATE(true, false) ? with.west : with.east;
+  const auto move = [&](const onecopy::Policy& policy) {
+    TransferRequest request = Small::Piece(4096);
+    request.policy = policy;
+    std::fill_n(with.to.data(), kBytes, std::byte{0});
+    return client.RunTransfer(request);
+  };
+  REQUIRE(Must(move({.path_glob = "tcp-staged"})).receipt.path == "tcp-staged");
+  REQUIRE(Must(move({.path_glob = "tcp-staged"})).receipt.path == "tcp-staged");
+  for (const onecopy::Policy& policy :
+       {onecopy::Policy{.path_glob = "tcp-direct"}, onecopy::Policy{.path_glob = "*-d?rect"},
+        onecopy::Policy{.at_most_copies = 3}, onecopy::Policy{.link = "tcp"},
+        onecopy::Policy{.path_glob = "tcp-*", .at_most_copies = 4, .link = "tcp"}}) {
+    CAPTURE(policy.path_glob, policy.link);
+    const TransferInfo moved = Must(move(policy));
+    CHECK(moved.receipt.path == "tcp-direct");
+    CHECK(moved.receipt.link == "tcp");
+    CHECK(ByRing(client, moved.id));
+    CHECK(IsPayload(with.to.data() + kPiece, kPiece, 1, kPiece));
+  }
+  const TransferInfo staged = Must(move({.path_glob = "tcp-staged"}));
+  CHECK(staged.receipt.path == "tcp-staged");
+  CHECK_FALSE(ByRing(client, staged.id));
+  for (const auto& [policy, reason] : std::vector<std::pair<onecopy::Policy, std::string>>{
+           {{.at_most_copies = 2}, "POLICY_UNMET"},
+           {{.at_most_copies = 0}, "BAD_POLICY"},
+           {{.path_glob = "rdma-*"}, "POLICY_UNMET"},
+           {{.path_glob = "tcp-direkt"}, "BAD_POLICY"},
+           {{.link = "ucx-"}, "BAD_POLICY"}}) {
+    CAPTURE(policy.path_glob, policy.link);
+    CHECK(move(policy).status().reason() == reason);
+  }
+}
+
 TEST_CASE("hundreds of small pieces between nodes are under way at once") {
   Small with;
   Client& client = GENERATE(true, false) ? with.west : with.east;

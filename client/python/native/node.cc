@@ -79,10 +79,15 @@ void Note(FileCopy copied, TransferInfo* info) {
   info->receipt = std::move(copied.receipt);
 }
 
+// As far as the request says; 0 where it leaves that to the source.
+uint64_t SaidBytes(const TransferRequest& request) {
+  return request.source.bytes.value_or(request.destination.bytes.value_or(0));
+}
+
 // Whether rings carry such requests.
 bool MayBeQuick(const TransferRequest& request) {
-  return request.source.bytes && *request.source.bytes <= kQuickBytes && request.ranges.empty() &&
-         !request.checksum && !request.deadline && request.policy == Policy{};
+  return SaidBytes(request) <= kQuickBytes && request.ranges.empty() && !request.checksum &&
+         !request.deadline && !request.policy.client_file;
 }
 
 Client Connected(const ConnectOptions& options) {
@@ -486,7 +491,7 @@ bool Node::IsQuick(const TransferRequest& request) {
 }
 
 bool Node::NoteQuick(const TransferRequest& request) {
-  if (!request.source.bytes || *request.source.bytes > kQuickBytes) return false;
+  if (SaidBytes(request) > kQuickBytes) return false;
   const MutexLock lock(mutex_);
   if (seen_.size() >= kMostPairsSeen) seen_.clear();
   seen_.emplace(request.source.buffer, request.destination.buffer);

@@ -33,6 +33,7 @@ Status DescribeEntry(const RouteRecord& route, const ring::Entry& entry, Transfe
   info.plan = plan;
   Receipt& receipt = info.receipt;
   receipt.path = plan.path;
+  receipt.link = plan.link;
   receipt.refused = plan.refused;
   receipt.registration = route.access.registration;
   receipt.key = route.access.key;

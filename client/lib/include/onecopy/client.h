@@ -267,10 +267,11 @@ class Client {
   //
   // StartTransfer, then AwaitTransfer; CANCELLED, with nothing started, where the stop came first.
   //
-  // A transfer between two buffers, at least one of them of this node, with its length said at the
-  // source and everything but the ends at its default, goes by a ring of shared memory from the
-  // second time on that these two buffers are named, where the daemon can have it so: up to 64 KiB
-  // of any memory, and up to 4 GiB where a GPU's copy engine moves them inside this node. It is
+  // A transfer between two buffers, at least one of them of this node, with everything but the ends
+  // and the policy at its default, goes by a ring of shared memory from the second time on that
+  // these two buffers are named, where the path that the daemon takes without a policy meets the
+  // request's: up to 64 KiB of any memory, and up to 4 GiB where a GPU's copy engine moves them
+  // inside this node, or from GPU memory of another daemon of this host into this node's. It is
   // checked, carried out and refused as any other, but cannot be cancelled once it has begun; a
   // waiting thread spins for a while before it sleeps. What is returned of it lacks the plan and,
   // in the receipt, `refused`, `attempts` and `evidence`: GetTransfer has them.
