@@ -31,11 +31,13 @@ struct ClientFixture {
   Client client;
 };
 
-// Buffers of the same size: "a" here, and "b" on the node west.
+// Buffers of the same size: "a" here, and "b" on the node west. By gRPC alone, unless said
+// otherwise: the daemon holds nothing that a ring carries.
 struct CopyFixture : ClientFixture {
   static constexpr uint64_t kBytes = 4096;
 
-  explicit CopyFixture(const ConnectOptions& options = {}) : ClientFixture({}, options) {
+  explicit CopyFixture(const ConnectOptions& options = {.use_ring = false})
+      : ClientFixture({}, options) {
     daemon.AddBuffer("east", "a", kBytes);
     daemon.AddBuffer("west", "b", kBytes);
   }
