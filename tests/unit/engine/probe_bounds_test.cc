@@ -14,7 +14,8 @@ TEST_CASE("a peer that opens an absurd probe tells nothing") {
   const uint64_t bytes = GENERATE(uint64_t{0}, uint64_t{1} << 62, ~uint64_t{0});
   CAPTURE(bytes);
   Rig rig;
-  rig.cluster.ChangeReplies<OpenProbeReply>([bytes](OpenProbeReply& reply) { reply.bytes = bytes; });
+  rig.cluster.ChangeReplies<OpenProbeReply>(
+      [bytes](OpenProbeReply& reply) { reply.bytes = bytes; });
   CHECK_FALSE(rig.Copy().plan->measured);
   CHECK(rig.Probe("verbs").viability.reason == reasons::kBadSize);
 }
@@ -23,7 +24,8 @@ TEST_CASE("a peer that opens less than was asked for is measured by that") {
   const uint64_t bytes = GENERATE(1, 100, 5000);
   CAPTURE(bytes);
   Rig rig(2);
-  rig.cluster.ChangeReplies<OpenProbeReply>([bytes](OpenProbeReply& reply) { reply.bytes = bytes; });
+  rig.cluster.ChangeReplies<OpenProbeReply>(
+      [bytes](OpenProbeReply& reply) { reply.bytes = bytes; });
   CHECK(rig.Copy().plan->measured);
   CHECK(rig.Probe("verbs").viability.viable);
 }
