@@ -53,7 +53,7 @@ class SmallMover final : public Mover {
     request.source.offset_bytes = request.destination.offset_bytes = offset;
     request.source.bytes = many_.piece_bytes;
     request.destination.bytes = many_.piece_bytes;
-    if (params_.over_grpc) request.policy.path_glob = params_.path;
+    if (params_.over_grpc) request.deadline = std::chrono::minutes(1);
     return request;
   }
 

@@ -139,7 +139,7 @@ TEST_CASE("a source that freezes before it has handed out a byte ends the transf
 TEST_CASE("a hundred failed transfers leave no queue pair, region or window behind") {
   RdmaPair pair;
   MakeBuffers(pair, "64MiB");
-  Client east = pair.east.Connect();
+  Client east = pair.east.Connect(false);
   REQUIRE_OK(onecopy::OutcomeOf(Must(east.RunTransfer(Direct(4096)))));
   const size_t queue_pairs = CountResources("qp");
   const size_t regions = CountResources("mr");

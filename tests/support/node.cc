@@ -99,8 +99,9 @@ Json Node::Do(std::vector<std::string> arguments, const std::string& input) cons
   return result.json;
 }
 
-Client Node::Connect() const {
-  Result<Client> client = Client::Connect({.run_dir = run_dir_, .program = "test"});
+Client Node::Connect(bool use_ring) const {
+  Result<Client> client =
+      Client::Connect({.run_dir = run_dir_, .program = "test", .use_ring = use_ring});
   if (!client.ok()) throw std::runtime_error(client.status().ToString());
   return *std::move(client);
 }

@@ -60,7 +60,7 @@ class Node {
   CommandResult Run(std::vector<std::string> arguments, const std::string& input = {}) const;
   // The same, which must succeed: its JSON document. Throws with what it said otherwise.
   Json Do(std::vector<std::string> arguments, const std::string& input = {}) const;
-  Client Connect() const;
+  Client Connect(bool use_ring = true) const;
 
   // SIGTERM, and the exit status; 1000 and a number when a signal ended it.
   int Stop();
