@@ -290,9 +290,10 @@ std::shared_ptr<SmallCopyRoute> RingRoutes::Holding(const std::shared_ptr<Borrow
                                                     std::shared_ptr<SmallCopyRoute> way) const {
   if (borrowed == nullptr) return way;
   SmallCopyRoute* const used = way.get();
-  return {used, [&loop = needs_.context.loop, borrowed, way = std::move(way)](void*) mutable {
+  return {used,
+          [&loop = needs_.context.loop, held = borrowed, way = std::move(way)](void*) mutable {
             way.reset();
-            loop.Post([borrowed = std::move(borrowed)] {});
+            loop.Post([held = std::move(held)] {});
           }};
 }
 
