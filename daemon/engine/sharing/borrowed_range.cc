@@ -9,7 +9,7 @@ namespace onecopy::engine {
 
 void BorrowedRange::Borrow(StatusReply borrowed) {
   borrowed_ = std::move(borrowed);
-  Status room = needs_.importer.RoomToStay(params_.node, params_.memory, params_.payer);
+  Status room = needs_.importer.CheckRoutes(params_.node, params_.memory, params_.payer);
   if (!room.ok()) return End(room);
   use_ =
       needs_.importer.Find(params_.node, params_.memory, {params_.id, OnRecall(), params_.payer});

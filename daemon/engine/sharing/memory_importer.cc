@@ -31,32 +31,35 @@ Status CannotImport(const Status& why) {
 }  // namespace
 
 MemoryImporter::UseRef MemoryImporter::Find(const std::string& node, const std::string& buffer,
-                                            For whom) {
+                                            Purpose purpose) {
   for (auto& [key, held] : held_) {
     if (key.first == node && held.buffer == buffer && held.region != nullptr && !held.dropped) {
-      return NewUse(key, held, {std::move(whom)});
+      return NewUse(key, held, {std::move(purpose)});
     }
   }
   return nullptr;
 }
 
-bool MemoryImporter::Held::StaysFor(const Owner& payer) const {
-  return std::any_of(uses.begin(), uses.end(),
-                     [&](const auto& use) { return use.second.whom.stays == payer; });
+std::set<Owner> MemoryImporter::Held::RoutesOf() const {
+  std::set<Owner> payers;
+  const auto add = [&payers](const User& user) {
+    if (user.purpose.route_of) payers.insert(*user.purpose.route_of);
+  };
+  for (const auto& [number, user] : uses) add(user);
+  for (const auto& [user, reply] : waiting) add(user);
+  return payers;
 }
 
-Status MemoryImporter::RoomToStay(const std::string& node, const std::string& buffer,
-                                  const Owner& payer) const {
+Status MemoryImporter::CheckRoutes(const std::string& node, const std::string& buffer,
+                                   const Owner& payer) const {
   size_t theirs = 0;
   size_t all = 0;
   for (const auto& [key, held] : held_) {
-    const bool stays = held.StaysFor(payer);
-    if (stays && key.first == node && held.buffer == buffer) return OkStatus();
-    theirs += stays ? 1 : 0;
-    all += std::any_of(held.uses.begin(), held.uses.end(),
-                       [](const auto& use) { return use.second.whom.stays.has_value(); })
-               ? 1
-               : 0;
+    const std::set<Owner> payers = held.RoutesOf();
+    const bool has = payers.contains(payer);
+    if (has && key.first == node && held.buffer == buffer) return OkStatus();
+    theirs += has ? 1 : 0;
+    all += payers.empty() ? 0 : 1;
   }
   if (theirs < kMaxHeld / 4 && all < kMaxHeld / 4 * 3) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kQuota,
@@ -66,15 +69,19 @@ Status MemoryImporter::RoomToStay(const std::string& node, const std::string& bu
 }
 
 void MemoryImporter::Get(const std::string& node, const std::string& buffer,
-                         const std::string& kind, const MemoryExport& loan, For whom,
+                         const std::string& kind, const MemoryExport& loan, Purpose purpose,
                          Reply<UseRef> reply) {
   Memory* memory = context_.FindMemory(kind);
   if (memory == nullptr) {
     return reply(Status(Code::kFailedPrecondition, reasons::kNotServed,
                         "this onecopyd has no memory of that kind"));
   }
+  if (purpose.route_of) {
+    Status room = CheckRoutes(node, buffer, *purpose.route_of);
+    if (!room.ok()) return reply(room);
+  }
   const Key key{node, loan.id};
-  User user{std::move(whom)};
+  User user{std::move(purpose)};
   if (const auto found = held_.find(key); found != held_.end()) {
     Held& held = found->second;
     if (held.dropped) {
@@ -188,8 +195,8 @@ void MemoryImporter::Recall(const std::string& node, uint64_t loan, const Transf
   // Copies: with its last use the entry goes.
   std::vector<Recalled> recalled;
   for (auto& [number, user] : found->second.uses) {
-    if (!id.empty() && user.whom.id != id) continue;
-    recalled.push_back(user.whom.recalled);
+    if (!id.empty() && user.purpose.id != id) continue;
+    recalled.push_back(user.purpose.recalled);
     if (!id.empty()) user.ended.push_back(std::exchange(reply, nullptr));
   }
   if (id.empty()) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,22 +55,22 @@ class MemoryImporter {
   // The owner wants it back: the use is to end soon.
   using Recalled = std::function<void()>;
 
-  // What a use is for.
-  struct For {
+  // What a use is for: a transfer, or a route that keeps the memory mapped for a payer.
+  struct Purpose {
     TransferId id;
     Recalled recalled;
-    std::optional<Owner> stays = {};  // who pays for one that outlasts a transfer
+    std::optional<Owner> route_of = {};
   };
 
   // What this node still has of that buffer; null when it has nothing.
-  UseRef Find(const std::string& node, const std::string& buffer, For whom);
+  UseRef Find(const std::string& node, const std::string& buffer, Purpose purpose);
   // Fetches what was lent, in a bounded time. `kind` of memory. FAILED_PRECONDITION with the reason
-  // why it cannot be used here.
+  // why it cannot be used here, or as CheckRoutes says.
   void Get(const std::string& node, const std::string& buffer, const std::string& kind,
-           const MemoryExport& loan, For whom, Reply<UseRef> reply);
-  // Whether this payer may have that memory stay beyond a transfer: of all, a quarter each, and a
-  // quarter is left for transfers. FAILED_PRECONDITION (QUOTA).
-  Status RoomToStay(const std::string& node, const std::string& buffer, const Owner& payer) const;
+           const MemoryExport& loan, Purpose purpose, Reply<UseRef> reply);
+  // Whether a route of this payer may keep that memory mapped. One payer's routes keep at most a
+  // quarter of what this node maps, and all routes three quarters. FAILED_PRECONDITION (QUOTA).
+  Status CheckRoutes(const std::string& node, const std::string& buffer, const Owner& payer) const;
 
   // The owner wants it back, and is answered when it is unmapped; or wants one transfer to end, and
   // is answered when that one has let it go.
@@ -83,7 +84,7 @@ class MemoryImporter {
   using Key = std::pair<std::string, uint64_t>;  // node and loan
   using Answers = std::vector<StatusReply>;
   struct User {
-    For whom;
+    Purpose purpose;
     Answers ended = {};  // who waits for its end
   };
   struct Held {
@@ -94,10 +95,11 @@ class MemoryImporter {
     std::map<uint64_t, User> uses;
     os::EventLoop::TimerId idle_timer = 0;
     bool dropped = false;  // to be forgotten with its last use
-
-    bool StaysFor(const Owner& payer) const;
     // Who waits for it to be unmapped; the region's end, which may come later, answers them.
     std::shared_ptr<Answers> recalls = std::make_shared<Answers>();
+
+    // The payers of its routes, of those that wait for it, too.
+    std::set<Owner> RoutesOf() const;
   };
 
   RegionRef Share(const Key& key, const std::string& worker, std::unique_ptr<Region> region);

@@ -1,4 +1,6 @@
 // Transfers by a ring out of GPU memory of another daemon of this host, used in place.
+#include <future>
+
 #include "onecopy/reasons.h"
 #include "tests/unit/engine/ring_of.h"
 #include "tests/unit/sharing/gpu_rig.h"
@@ -21,6 +23,14 @@ Status Do(EngineNode& node, const std::function<void(ClientApi&, StatusReply)>& 
         });
       })
       .status();
+}
+
+// A new route from "a" to "b", and all of what the seed made, by it.
+void CheckMovesAll(GpuRig& rig, RingOf& ring, uint64_t seed) {
+  const auto route = ring.OpenRoute("east:a", "west:b");
+  REQUIRE_OK(route);
+  REQUIRE(ring.Move(route->word, 0, 0, kGpuBytes).code == Code::kOk);
+  CHECK(rig.Holds("west", rig.bob, "b", seed));
 }
 
 // Of another user of east's, who may do nothing by herself.
@@ -158,10 +168,7 @@ TEST_CASE("in place a ring's route ends with the other daemon, and is made anew"
   rig.Create("east", rig.alice, "a", "cuda:0");
   rig.Put("east", rig.alice, "a", 5);
   rig.cluster.WaitForPeer("west", "east", NodeState::kConnected);
-  const auto again = ring.OpenRoute("east:a", "west:b");
-  REQUIRE_OK(again);
-  REQUIRE(ring.Move(again->word, 0, 0, kGpuBytes).code == Code::kOk);
-  CHECK(rig.Holds("west", rig.bob, "b", 5));
+  CheckMovesAll(rig, ring, 5);
 }
 
 TEST_CASE("a mapping of a buffer that is not there any more is not used for a route") {
@@ -174,10 +181,7 @@ TEST_CASE("a mapping of a buffer that is not there any more is not used for a ro
   rig.Put("east", rig.alice, "a", 4);
   const Principal bob = rig.cluster["west"].Attach();
   RingOf ring(rig.cluster["west"], bob);
-  const auto route = ring.OpenRoute("east:a", "west:b");
-  REQUIRE_OK(route);
-  REQUIRE(ring.Move(route->word, 0, 0, kGpuBytes).code == Code::kOk);
-  CHECK(rig.Holds("west", rig.bob, "b", 4));
+  CheckMovesAll(rig, ring, 4);
 }
 
 TEST_CASE("a route in place is called back while it is made") {
@@ -215,24 +219,35 @@ TEST_CASE("routes in place of one user leave room for another's, and for transfe
   GpuRig rig;
   Carol carol(rig);
   REQUIRE_OK(carol.MayRead("a"));
-  constexpr int kMany = 65;
+  constexpr size_t kMany = 65;
   std::vector<std::unique_ptr<RingOf>> rings;
-  int made = 0;
-  Status refused;
-  for (int i = 0; i < kMany; ++i) {
-    const std::string name = "a" + std::to_string(i);
-    rig.Create("east", rig.alice, name, "cuda:0");
-    if (i % 40 == 0) {
-      rings.push_back(std::make_unique<RingOf>(rig.cluster["west"], rig.cluster["west"].Attach()));
-    }
-    const auto route = rings.back()->OpenRoute("east:" + name, "west:b");
-    made += route.ok() ? 1 : 0;
-    if (!route.ok()) refused = route.status();
+  for (size_t i = 0; i < kMany; ++i) {
+    rig.Create("east", rig.alice, "a" + std::to_string(i), "cuda:0");
+    if (i % 40 > 0) continue;  // a ring has fewer routes
+    rings.push_back(std::make_unique<RingOf>(rig.cluster["west"], rig.cluster["west"].Attach()));
   }
-  CHECK(made == 64);
-  CHECK(refused.reason() == reasons::kQuota);
+  // One after the other, or all at once, before any memory is there to be counted.
+  const bool at_once = GENERATE(false, true);
+  CAPTURE(at_once);
+  if (at_once) rig.cluster.HoldCalls("ImportMemory");
+  std::vector<std::future<Status>> opened;
+  for (size_t i = 0; i < kMany; ++i) {
+    opened.push_back(std::async(at_once ? std::launch::async : std::launch::deferred, [&, i] {
+      return rings[i / 40]->OpenRoute("east:a" + std::to_string(i), "west:b").status();
+    }));
+  }
+  if (at_once) {
+    while (rig.cluster.calls("ImportMemory") < kMany) std::this_thread::yield();
+    rig.cluster.ReleaseCalls();
+  }
+  size_t made = 0;
+  for (std::future<Status>& one : opened) {
+    const Status status = one.get();
+    made += status.ok() ? 1 : 0;
+    CHECK((status.ok() || status.reason() == reasons::kQuota));
+  }
+  CHECK(made == kMany - 1);
   RingOf ring(rig.cluster["west"], carol.in_west);
   REQUIRE_OK(ring.OpenRoute("east:a", "west:c"));
   CHECK(rig.Copy(Request("east:a64", "west:b")).receipt.path == "peer-direct");
-  rings.clear();
 }
