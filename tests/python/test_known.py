@@ -122,3 +122,19 @@ def test_memory_that_has_gone_is_found_anew_by_start(east):
     view[:] = 4
     assert east.start(view, destination).wait().receipt.copies == 2  # the library copies it now
     assert (numpy.asarray(destination) == 4).all()
+
+
+def test_a_policy_counts_each_time_and_only_where_it_was_said(east):
+    source, destination = shared(east, 2)
+    for value in range(4):
+        fill(source, value)
+        assert east.transfer(source, destination, at_most=1, path="local").receipt.path == "local"
+        assert east.start(source, destination, path="loc*").wait().state == "SUCCEEDED"
+        assert east.transfer(source, destination).state == "SUCCEEDED"
+        assert (numpy.asarray(destination) == value).all()
+        for wrong in ({"path": "rdma-*"}, {"link": "tcp"}):
+            with pytest.raises(onecopy.FailedPrecondition):
+                east.transfer(source, destination, **wrong)
+    for wrong in ({"at_most": 0}, {"at_most": True}, {"at_most": 1.5}, {"at_most": -1}, {"path": ["local"]}, {"link": b"tcp"}):
+        with pytest.raises((onecopy.InvalidArgument, TypeError, RuntimeError)):
+            east.transfer(source, destination, **wrong)

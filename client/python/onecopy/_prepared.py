@@ -60,7 +60,8 @@ class _Entry(NamedTuple):
     in_pool: bool  # whether a pool must hold memory while such a transfer runs
 
 
-_Keys = tuple[_Key, ...]
+_Keys = tuple[_Key, ...]  # the last one may be a policy
+Policy = tuple[int | None, str, str, bool]  # at_most, path, link, allow_emulated
 
 
 class Known:
@@ -75,9 +76,9 @@ class Known:
         self._of: dict[_Keys, _Entry] = {}
         self._ends = 0  # of all entries
 
-    def run(self, source: End, destination: End) -> Transfer | None:
+    def run(self, source: End, destination: End, policy: Policy | None) -> Transfer | None:
         """The transfer, once it has ended; None where the request is not known (any more)."""
-        keys, entry = self._find(source, destination)
+        keys, entry = self._find(source, destination, policy)
         if entry is None:
             return None
         try:
@@ -86,9 +87,9 @@ class Known:
             self._of.pop(keys, None)
             return None
 
-    def start(self, source: End, destination: End) -> Transfer | None:
+    def start(self, source: End, destination: End, policy: Policy | None) -> Transfer | None:
         """As `run`, without waiting for the end. What is returned keeps both ends."""
-        keys, entry = self._find(source, destination)
+        keys, entry = self._find(source, destination, policy)
         if entry is None or entry.in_pool or not all(map(_is_there, entry.same, keys)):
             return None
         try:
@@ -97,18 +98,20 @@ class Known:
             self._of.pop(keys, None)
             return None
 
-    def run_first(self, source: End, destination: End, request: _pieces.Request, keeps: Keeps) -> Transfer:
+    def run_first(self, source: End, destination: End, policy: Policy | None, request: _pieces.Request,
+                  keeps: Keeps) -> Transfer:
         """Makes it by its request, which is known from then on, if the ends can be."""
         prepared = self._native.prepare(request)
         ended = self._native.run_prepared(prepared)
-        self._note(source, destination, prepared, keeps)
+        self._note(source, destination, policy, prepared, keeps)
         return Transfer(self._native, ended, None)
 
-    def start_first(self, source: End, destination: End, request: _pieces.Request, keeps: Keeps) -> _native.Transfer:
+    def start_first(self, source: End, destination: End, policy: Policy | None, request: _pieces.Request,
+                    keeps: Keeps) -> _native.Transfer:
         """Likewise, without waiting."""
         prepared = self._native.prepare(request)
         started = self._native.start_prepared(prepared)
-        self._note(source, destination, prepared, keeps)
+        self._note(source, destination, policy, prepared, keeps)
         return started
 
     def _key(self, end: End) -> _Key:
@@ -132,17 +135,19 @@ class Known:
         keys = tuple([self._key(end) for end in ends])
         return () if None in keys else keys
 
-    def _find(self, source: End, destination: End) -> tuple[_Keys, _Entry | None]:
+    def _find(self, source: End, destination: End, policy: Policy | None) -> tuple[_Keys, _Entry | None]:
         if not self._of:
             return (), None
         ends = _ends(source, destination)
         keys = self._keys(ends)
+        if policy is not None:
+            keys = (*keys, policy)
         entry = self._of.get(keys)
         if entry is None or (entry.looks and not all(map(_is_same, entry.same, ends))):
             return keys, None
         return keys, entry
 
-    def _note(self, source: End, destination: End, prepared: _native.Prepared, keeps: Keeps) -> None:
+    def _note(self, source: End, destination: End, policy: Policy | None, prepared: _native.Prepared, keeps: Keeps) -> None:
         ends = _ends(source, destination)
         keys = self._keys(ends)
         if not keys or len(keys) != len(keeps.registrations) or len(keys) > _MOST_ENDS:
@@ -154,6 +159,8 @@ class Known:
             self._ends = 0
         same = list(map(_same, ends, keys, keeps.registrations))
         looks = not all(each is None or isinstance(each, str) for each in same)
+        if policy is not None:
+            keys = (*keys, policy)
         self._of[keys] = _Entry(same, looks, prepared, bool(keeps.pools))
         self._ends += len(keys)
 
