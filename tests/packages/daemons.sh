@@ -1,5 +1,6 @@
+#!/bin/bash
 # Sourced after steps.sh: two daemons, west and east, as ordinary processes of the user onecopy.
-# shellcheck shell=bash disable=SC2154  # $work is of steps.sh
+# shellcheck disable=SC2154  # $work is of steps.sh
 
 # start NAME [FLAG...]: returns when it serves; $work/NAME.{pid,address} say which process it is and where its peers reach it.
 start() {

@@ -42,7 +42,7 @@ verify_unit() {
 manuals() {
   local page said
   for page in 'onecopy.1' 'onecopy-bench.1' 'onecopyd.8' 'onecopy.toml.5'; do
-    said=$(MAN_KEEP_FORMATTING= MANWIDTH=100 man --warnings "${page##*.}" "${page%.*}" 2>&1 >"$work/page") || die "$page: $said"
+    said=$(MANWIDTH=100 man --warnings "${page##*.}" "${page%.*}" 2>&1 >"$work/page") || die "$page: $said"
     equal "what man says of $page" "$said" ""
     grep -q 'SEE ALSO' "$work/page" || die "$page has no end"
   done
@@ -58,7 +58,7 @@ first_transfer() {
   start west
   start east --peer "west=$(cat "$work/west.address")"
   connected east west
-  cd /home/dev
+  cd ~dev || exit
   head -c 64M /dev/urandom >weights.bin
   chown dev: weights.bin .
   as_user east buffer create weights --size 64MiB --memory host
@@ -105,7 +105,7 @@ restart() {
   connected east west
   as_user east --json node show | grep "\"version\": \"$(version_of newer)\"" >/dev/null || die "east is not the new version"
   equal "the buffers of a restarted daemon" "$(as_user east --json buffer ls | tr -d '[:space:]')" "[]"
-  cd /home/dev
+  cd ~dev || exit
   as_user east cp west:weights ./restarted.bin  # of the former version's node
   cmp weights.bin restarted.bin
 }
@@ -119,7 +119,7 @@ downgrade() {
   stop east
   start east --peer "west=$(cat "$work/west.address")"
   connected east west
-  cd /home/dev
+  cd ~dev || exit
   as_user east cp west:weights ./downgraded.bin
   cmp weights.bin downgraded.bin
 }

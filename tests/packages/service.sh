@@ -47,7 +47,7 @@ install_it() {
 }
 
 transfer() {
-  cd /home/dev
+  cd ~dev || exit
   head -c 8M /dev/urandom >live.bin
   chmod a+r live.bin
   as_dev buffer create live --size 8MiB
