@@ -26,7 +26,7 @@ Type=oneshot
 Environment=LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 ExecStart=/bin/bash /scripts/service.sh under-systemd
 StandardOutput=append:/results
-StandardError=append:/srv/packages-test/log
+StandardError=append:/log
 EOT
   # They would look for hardware and terminals, or set what is the machine's.
   systemctl --root=/ mask systemd-udevd.service systemd-udev-trigger.service systemd-journald-audit.socket getty.target \

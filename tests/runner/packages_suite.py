@@ -15,7 +15,7 @@ import report
 
 _PACKAGES = ("onecopy", "libonecopy-dev")
 _OPENED_AT_RUN_TIME = ("libcuda1", "libucx0", "rdma-core")  # recommended, and nothing else
-_SCENARIOS = ("life.sh", "hand_made.sh")
+_SCENARIOS = ("life.sh", "hand_made.sh", "service.sh")
 _LOG_LINES = 60
 
 
