@@ -54,8 +54,10 @@ std::string Specs(const Command& command) {
   for (const Argument& argument : command.arguments) {
     const std::string place = argument.several ? "*" : "";
     const std::string optional = argument.required || argument.several ? ":" : "::";
-    specs +=
-        " \\\n    '" + place + optional + ForZsh(argument.name) + ":" + Action(argument.kind) + "'";
+    // With a blank for the action zsh would show the argument's name, and insert no option
+    // meanwhile.
+    const std::string action = argument.kind == Kind::kText ? "()" : Action(argument.kind);
+    specs += " \\\n    '" + place + optional + ForZsh(argument.name) + ":" + action + "'";
   }
   return specs;
 }

@@ -83,7 +83,7 @@ upgrade() {
   local before
   before=$(sum_of east weights)
   [ -n "$before" ] || die "there is no buffer to keep"
-  apt_install install "$(package onecopy newer)" "$(package libonecopy-dev newer)" | tee "$work/upgrade"
+  apt_install install "$(package onecopy newer)" "$(package libonecopy-dev newer)" 2>&1 | tee "$work/upgrade"
   equal "the new program" "$(onecopy --version)" "onecopy $(version_of newer)"
   local name
   for name in east west; do

@@ -62,7 +62,7 @@ reload() {
 }
 
 upgrade() {
-  apt_install install "$(package onecopy newer)" | tee "$work/upgrade"
+  apt_install install "$(package onecopy newer)" 2>&1 | tee "$work/upgrade"
   equal "the daemon's process" "$(pid)" "$(cat "$work/pid")"
   equal "the buffer" "$(sum)" "$(cat "$work/sum")"
   grep -q 'still the former version' "$work/upgrade" || die "apt did not tell that the daemon is the former one"

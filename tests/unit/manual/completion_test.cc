@@ -25,6 +25,7 @@ TEST_CASE("zsh: a function for each command, with what is special in it quoted")
   CHECK(Has(script, "'--make=-[Of what]::VALUE: '"));
   CHECK(Has(script, "'go:It'\\''s the way\\: there'"));
   CHECK(Has(script, "_mv_things_thing_ls() {\n"));
+  CHECK(Has(script, "'*:MORE:()'"));
 }
 
 TEST_CASE("fish: a line for each command and option, under the words before it") {
