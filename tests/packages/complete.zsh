@@ -8,7 +8,7 @@ until_told() {  # until_told WORD: reads what that shell shows, up to the word
 
 # Words in two pieces: the terminal also shows what is typed here.
 zpty -w shell 'autoload -Uz compinit && compinit -u -D; zstyle ":completion:*" list-prompt ""; LISTMAX=1000'
-zpty -w shell 'told() { zle -I; print -r -- "typed: $BUFFER :e""nd"; BUFFER=; }; zle -N told; bindkey "^X^F" told; print -r -- beg""ins'
+zpty -w shell 'told() { zle -I; print -r -- "typed: $BUFFER :en""d"; BUFFER=; }; zle -N told; bindkey "^X^F" told; print -r -- beg""ins'
 until_told begins
 
 offers() {  # offers EXPECTED LINE: the line is completed to, or a list has, what is expected

@@ -69,6 +69,13 @@ upgrade() {
   as_dev --json node show | grep "\"version\": \"$(version_of older)\"" >/dev/null
 }
 
+needrestart_leaves_it() {
+  apt_install install needrestart
+  needrestart -r a -l 2>&1 | tee "$work/needrestart"
+  grep onecopyd "$work/needrestart" >/dev/null || die "needrestart does not see that onecopyd runs the former program"
+  equal "the daemon's process" "$(pid)" "$(cat "$work/pid")"
+}
+
 restart() {
   systemctl restart onecopyd
   active active
@@ -97,10 +104,11 @@ if [ "${1:-}" != under-systemd ]; then
   export container=onecopy-test  # so that it ends with its task
   exec /lib/systemd/systemd --unit=packages-test.target --log-target=null --show-status=no >/dev/null 2>&1
 fi
-must "systemd: an installation starts the service" install_it
-step "systemd: a first transfer" transfer
-step "systemd: a reload reads the configuration again, in the unit's sandbox" reload
-step "systemd: an upgrade leaves the daemon and its buffers alone" upgrade
-step "systemd: a restart starts the new version" restart
-step "systemd: a service that is stopped stays stopped through an installation" stopped_stays_stopped
-step "systemd: a removal stops the service, a purge leaves nothing of it" remove
+must "under systemd, an installation starts the service" install_it
+step "under systemd, a first transfer" transfer
+step "under systemd, a reload reads the configuration again, in the unit's sandbox" reload
+step "under systemd, an upgrade leaves the daemon and its buffers alone" upgrade
+step "under systemd, needrestart does not restart the daemon" needrestart_leaves_it
+step "under systemd, a restart starts the new version" restart
+step "under systemd, a service that is stopped stays stopped through an installation" stopped_stays_stopped
+step "under systemd, a removal stops the service, a purge leaves nothing of it" remove
