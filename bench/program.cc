@@ -23,6 +23,9 @@ volatile sig_atomic_t stop_requested = 0;
 // `timeout` sends its signal to the process, and then to the group that it is in: one request.
 constexpr int64_t kOneRequestMs = 500;
 
+constexpr char kName[] = "onecopy-bench";
+constexpr char kDescription[] =
+    "Measures what onecopy's paths reach, beside what plain programs reach.";
 constexpr char kFooter[] =
     "Rows end OK, WAIVED (cannot run here; says why) or FAILED (below its floor, or broken).\n"
     "Exit status: 0 no row FAILED, 1 one did, 130 stopped by a signal, else as onecopy's.\n"
@@ -189,35 +192,56 @@ int Tell(const Result<int>& status, std::ostream& errors) {
   return ExitStatusOf(status.status().code());
 }
 
-}  // namespace
-
-int RunProgram(const std::vector<std::string>& arguments, const ProgramIo& io) {
-  CLI::App program("Measures what onecopy's paths reach, beside what plain programs reach.",
-                   "onecopy-bench");
-  program.footer(kFooter);
-  program.require_subcommand(1);
-  program.set_version_flag("--version", "onecopy-bench " ONECOPY_VERSION, "Print the version");
+// What is typed, and the commands that take it.
+struct Arguments {
   RunOptions run_options;
   ReportOptions report_options;
   LendArguments lend_arguments;
   TuneArguments tune_arguments;
-  CLI::App* const run = program.add_subcommand(
-      "run", "measure, between daemons that are started for it and end with it, or given ones");
-  CLI::App* const report =
-      program.add_subcommand("report", "make one HTML page of what runs have written");
-  CLI::App* const lend = program.add_subcommand(
-      "lend", "lend memory of this node to a bench on another one, until Ctrl-C");
-  CLI::App* const tune = program.add_subcommand(
-      "tune", "find the settings of the staged path over tcp that are best for this machine");
-  CLI::App* const load = program.add_subcommand(
-      "load", "keep every GPU busy with kernels, as a neighbour would, until Ctrl-C");
   std::string load_cuda_library;
-  load->add_option("--cuda", load_cuda_library, "the CUDA driver's library; default: the system's")
+  CLI::App* run = nullptr;
+  CLI::App* report = nullptr;
+  CLI::App* lend = nullptr;
+  CLI::App* tune = nullptr;
+  CLI::App* load = nullptr;
+};
+
+void Define(CLI::App& program, Arguments& typed) {
+  program.footer(kFooter);
+  program.require_subcommand(1);
+  program.set_version_flag("--version", "onecopy-bench " ONECOPY_VERSION, "Print the version");
+  typed.run = program.add_subcommand(
+      "run", "measure, between daemons that are started for it and end with it, or given ones");
+  typed.report = program.add_subcommand("report", "make one HTML page of what runs have written");
+  typed.lend = program.add_subcommand(
+      "lend", "lend memory of this node to a bench on another one, until Ctrl-C");
+  typed.tune = program.add_subcommand(
+      "tune", "find the settings of the staged path over tcp that are best for this machine");
+  typed.load = program.add_subcommand(
+      "load", "keep every GPU busy with kernels, as a neighbour would, until Ctrl-C");
+  typed.load
+      ->add_option("--cuda", typed.load_cuda_library,
+                   "the CUDA driver's library; default: the system's")
       ->type_name("PATH");
-  AddRunOptions(*run, run_options);
-  AddTuneOptions(*tune, tune_arguments);
-  AddReportOptions(*report, report_options);
-  AddLendOptions(*lend, lend_arguments);
+  AddRunOptions(*typed.run, typed.run_options);
+  AddTuneOptions(*typed.tune, typed.tune_arguments);
+  AddReportOptions(*typed.report, typed.report_options);
+  AddLendOptions(*typed.lend, typed.lend_arguments);
+}
+
+}  // namespace
+
+void WithDefinition(const std::function<void(const CLI::App&)>& use) {
+  CLI::App program(kDescription, kName);
+  Arguments typed;
+  Define(program, typed);
+  use(program);
+}
+
+int RunProgram(const std::vector<std::string>& arguments, const ProgramIo& io) {
+  CLI::App program(kDescription, kName);
+  Arguments typed;
+  Define(program, typed);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     program.parse(reversed);
@@ -228,17 +252,18 @@ int RunProgram(const std::vector<std::string>& arguments, const ProgramIo& io) {
     io.progress << "onecopy-bench: " << error.what() << "\n  try: onecopy-bench --help\n";
     return ExitStatusOf(Code::kInvalidArgument);
   }
-  if (report->parsed()) {
-    const Status status = Report(report_options);
+  if (typed.report->parsed()) {
+    const Status status = Report(typed.report_options);
     return status.ok() ? 0 : Tell(status, io.progress);
   }
   StopOnSignals();
-  if (tune->parsed()) {
-    tune_arguments.options.stopped = Stopped;
-    return Tell(TuneMachine(tune_arguments, io), io.progress);
+  if (typed.tune->parsed()) {
+    typed.tune_arguments.options.stopped = Stopped;
+    return Tell(TuneMachine(typed.tune_arguments, io), io.progress);
   }
-  if (load->parsed()) return Tell(LoadUntilStopped(load_cuda_library, io), io.progress);
-  return Tell(lend->parsed() ? LendUntilStopped(lend_arguments, io) : Run(run_options, Stopped, io),
+  if (typed.load->parsed()) return Tell(LoadUntilStopped(typed.load_cuda_library, io), io.progress);
+  return Tell(typed.lend->parsed() ? LendUntilStopped(typed.lend_arguments, io)
+                                   : Run(typed.run_options, Stopped, io),
               io.progress);
 }
 

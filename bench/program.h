@@ -1,11 +1,20 @@
 // The command line of onecopy-bench.
 #pragma once
 
+#include <functional>
 #include <ostream>
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace onecopy::bench {
+
+// Calls `use` with the definition of the command line, from which its manual and completions are
+// made (deploy/manual).
+void WithDefinition(const std::function<void(const CLI::App&)>& use);
 
 struct ProgramIo {
   std::ostream& out;       // the table

@@ -89,6 +89,8 @@ set(ONECOPY_LAYER_bench_work
     bench/ceiling bench/daemons bench/measure bench/tools client/lib transport/core transport/os transport/shim
     transport/tls)
 
+set(ONECOPY_LAYER_deploy_manual bench client/cli daemon daemon/config transport/core)
+
 # The files right in daemon/ put the program together: they may use all that is below it, and these.
 set(ONECOPY_PROGRAM_daemon transport/core transport/os transport/shim transport/tls transport/topology)
 

@@ -6,12 +6,14 @@
 #include "transport/core/exit_status.h"
 
 namespace onecopy {
+namespace {
 
-Parsed ParseCommandLine(int argc, char** argv) {
-  CommandLine line;
+constexpr char kName[] = "onecopyd";
+constexpr char kDescription[] =
+    "Moves GPU memory between machines with as few copies as really possible.";
+
+void Define(CLI::App& app, CommandLine& line) {
   config::Overrides& flags = line.overrides;
-  CLI::App app("Moves GPU memory between machines with as few copies as really possible.",
-               "onecopyd");
   app.set_version_flag("--version", std::string("onecopyd ") + kVersion);
   app.footer(
       "Prints one line when it serves: ready name=NAME listen=HOST:PORT run-dir=DIR\n"
@@ -46,7 +48,21 @@ Parsed ParseCommandLine(int argc, char** argv) {
       config->add_subcommand("check", "say whether a file is valid, and what in it is not");
   check->add_option("FILE", line.config_file, "the file")->required();
   check->callback([&] { line.what = CommandLine::Do::kCheckConfig; });
+}
 
+}  // namespace
+
+void WithDaemonDefinition(const std::function<void(const CLI::App&)>& use) {
+  CLI::App app(kDescription, kName);
+  CommandLine line;
+  Define(app, line);
+  use(app);
+}
+
+Parsed ParseCommandLine(int argc, char** argv) {
+  CLI::App app(kDescription, kName);
+  CommandLine line;
+  Define(app, line);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

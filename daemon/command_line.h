@@ -1,11 +1,16 @@
 // The daemon's command line.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "daemon/config/config.h"
 #include "onecopy/result.h"
+
+namespace CLI {
+class App;
+}
 
 namespace onecopy {
 
@@ -24,5 +29,9 @@ struct Parsed {
   int exit_status = 0;
 };
 Parsed ParseCommandLine(int argc, char** argv);
+
+// Calls `use` with the definition of the command line, from which its manual and completions are
+// made (deploy/manual).
+void WithDaemonDefinition(const std::function<void(const CLI::App&)>& use);
 
 }  // namespace onecopy

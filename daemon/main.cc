@@ -29,12 +29,12 @@
 #include "daemon/rpc/peer_server.h"
 #include "daemon/rpc/tls.h"
 #include "daemon/rundir/run_dir.h"
+#include "daemon/schema.h"
 #include "daemon/service.h"
 #include "daemon/startup.h"
 #include "daemon/version.h"
 #include "transport/core/backend.h"
 #include "transport/core/exit_status.h"
-#include "transport/core/rdma_settings.h"
 #include "transport/os/fault_guard.h"
 #include "transport/os/host_port.h"
 #include "transport/shim/cuda.h"
@@ -43,15 +43,6 @@
 
 namespace onecopy {
 namespace {
-
-template <typename Interface>
-void AddTo(config::Schema& schema, const std::vector<Backend<Interface>>& backends) {
-  for (const Backend<Interface>& backend : backends) {
-    schema.backends[backend.name] = backend.settings;
-    if (backend.rdma) schema.backends["rdma"] = RdmaSettings();
-    if (!backend.library.empty()) schema.libraries.push_back(backend.library);
-  }
-}
 
 template <typename Interface>
 Result<std::vector<std::unique_ptr<Interface>>> Open(std::vector<Backend<Interface>>& backends,
@@ -354,10 +345,7 @@ struct Ended {
 
 Ended Run(const CommandLine& line) {
   Backends backends = AllBackends();
-  config::Schema schema;
-  AddTo(schema, backends.memories);
-  AddTo(schema, backends.links);
-  AddTo(schema, backends.stores);
+  const config::Schema schema = SchemaOf(backends);
   if (line.what == CommandLine::Do::kPrintDefaultConfig) {
     std::fputs(config::PrintDefault(schema).c_str(), stdout);
     return {OkStatus()};

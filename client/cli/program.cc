@@ -87,14 +87,10 @@ std::string Explain(const CLI::App& program, const CLI::ParseError& error) {
          (left.empty() ? "" : ", and " + Quote(left[0]) + " is left over");
 }
 
-}  // namespace
-
-int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
-  CLI::App program(kDescription, "onecopy");
+void Define(CLI::App& program, GlobalOptions& options, Command& chosen) {
   program.footer(kFooter);
   program.require_subcommand(1);
   program.fallthrough();
-  GlobalOptions options;
   program
       .add_option("--run-dir", options.run_dir,
                   "The daemon's run directory (else $ONECOPY_RUN_DIR, /run/onecopy, or "
@@ -104,7 +100,6 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
   program.add_flag("--quiet,-q", options.quiet, "No progress bar and no receipt");
   program.set_version_flag("--version", "onecopy " ONECOPY_VERSION, "Print the version");
 
-  Command chosen;
   AddCp(program, chosen);
   AddExplain(program, chosen);
   AddBuffer(program, chosen);
@@ -116,7 +111,23 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
   AddCert(program, chosen);
   AddNixlPluginDir(program, chosen);
   AddTop(program, chosen);
+}
 
+}  // namespace
+
+void WithDefinition(const std::function<void(const CLI::App&)>& use) {
+  CLI::App program(kDescription, "onecopy");
+  GlobalOptions options;
+  Command chosen;
+  Define(program, options, chosen);
+  use(program);
+}
+
+int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  CLI::App program(kDescription, "onecopy");
+  GlobalOptions options;
+  Command chosen;
+  Define(program, options, chosen);
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

@@ -45,25 +45,10 @@ std::string PrintDefault(const Schema& schema) {
       "Configuration of onecopyd. Every key is shown with its default; remove the # before it to "
       "set it. Flags come before this file. onecopyd config check FILE tells what is wrong in it.");
   text += "version = " + std::to_string(kVersion) + "\n\n" + Keys(TopKeys());
-  for (const SectionSpec& section : Sections(schema)) {
+  for (const SectionSpec& section : SectionsToRead(schema)) {
     text += "\n";
     if (!section.doc.empty()) text += Comment(section.doc);
-    text += "[" + section.name + "]\n" + Keys(section.keys);
-    if (section.name != "tls") continue;
-    text += "\n" +
-            Comment(
-                "One section for each peer, by its name, or for several, by a pattern: "
-                "[peers.\"gpu-*\"]. No other node may be a peer, but, without [tls], "
-                "daemons on this machine that run as this one's user or root.") +
-            "#[peers.west]\n";
-    text += Keys(PeerKeys());
-    text += "\n" +
-            Comment(
-                "One section for each folder whose files users of other nodes may read, as "
-                "onecopy cp NODE:/PATH BUFFER, or write, as onecopy cp BUFFER NODE:/PATH; nothing "
-                "is exported by default.") +
-            "#[exports.data]\n";
-    text += Keys(ExportKeys());
+    text += (section.example ? "#[" : "[") + section.name + "]\n" + Keys(section.keys);
   }
   return text;
 }

@@ -304,6 +304,31 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
   return sections;
 }
 
+std::vector<SectionSpec> SectionsToRead(const Schema& schema) {
+  const SectionSpec peers{
+      "peers.west",
+      "One section for each peer, by its name, or for several, by a pattern: [peers.\"gpu-*\"]. No "
+      "other node may be a peer, but, without [tls], daemons on this machine that run as this "
+      "one's "
+      "user or root.",
+      PeerKeys(), true};
+  const SectionSpec exports{
+      "exports.data",
+      "One section for each folder whose files users of other nodes may read, as onecopy cp "
+      "NODE:/PATH BUFFER, or write, as onecopy cp BUFFER NODE:/PATH; nothing is exported by "
+      "default.",
+      ExportKeys(), true};
+  std::vector<SectionSpec> sections;
+  for (SectionSpec& section : Sections(schema)) {
+    const bool tls = section.name == "tls";
+    sections.push_back(std::move(section));
+    if (!tls) continue;
+    sections.push_back(peers);
+    sections.push_back(exports);
+  }
+  return sections;
+}
+
 const std::vector<std::string>& LogLevels() {
   static const std::vector<std::string> levels = {"debug", "info", "warning", "error"};
   return levels;

@@ -14,6 +14,7 @@ struct SectionSpec {
   std::string name;
   std::string doc;  // may be empty
   std::vector<SettingSpec> keys;
+  bool example = false;  // the name is one of any number: peers.west
 };
 
 // The only version of the file that there is.
@@ -29,6 +30,10 @@ const std::vector<SettingSpec>& ExportKeys();
 
 // The daemon's own sections, then [libraries], then the backends'.
 std::vector<SectionSpec> Sections(const Schema& schema);
+
+// All that a file may have, in the order in which people read of it: those above, and an example of
+// [peers.NAME] and of [exports.NAME].
+std::vector<SectionSpec> SectionsToRead(const Schema& schema);
 
 // A key of [limits] for all users together; NAME_per_user is that for each.
 struct LimitKey {

@@ -40,7 +40,10 @@ constexpr Known kBlocks[] = {
 
     {"README.md", "deploy/quickstart ", kElsewhere,
      "suite checks; it builds, and installs packages"},
+    {"README.md", "deploy/package ", kElsewhere, "suite packages; it takes root and minutes"},
     {"docs/setup.md", "deploy/quickstart", kElsewhere, "the same"},
+    {"docs/setup.md", "deploy/package ", kElsewhere, "suite packages"},
+    {"docs/setup.md", "head -c 64M /dev/urandom > weights.bin", kElsewhere, "suite packages"},
     {"docs/setup.md", "tests/run", kElsewhere, "it is what runs this"},
     {"docs/setup.md", "deploy/bootstrap --for build", kElsewhere,
      "tests/run begins with both lines"},

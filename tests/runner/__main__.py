@@ -12,6 +12,7 @@ import checks
 import environment
 import fuzz
 import guest
+import packages_suite
 import program
 import python_suite
 import report
@@ -76,6 +77,8 @@ def _run(arguments, outcome):
             fuzz.run(root, build, found.get(name, ()), arguments.fuzz_seconds, logs / name, env, outcome)
         elif name == suites.CHECKS:
             checks.run(root, None if prebuilt or sanitized else build, logs / name, env, required, outcome)
+        elif name == suites.PACKAGES:
+            _run_packages(root, preset, prebuilt, logs / name, required, outcome)
         elif name in suites.PYTHON:
             _run_python(root, name, build, preset, prebuilt, logs / name, env, required, outcome)
         else:
@@ -101,6 +104,14 @@ def _run_python(root, name, build, preset, prebuilt, logs, env, required, outcom
         outcome.case(report.FAIL if required else report.SKIP, name, why)
         return
     python_suite.run(root, name, build, logs, env, outcome)
+
+
+def _run_packages(root, preset, prebuilt, logs, required, outcome):
+    if prebuilt or preset != "release":
+        why = "it builds what it packs" if prebuilt else "packages are not built with a sanitizer"
+        outcome.case(report.FAIL if required else report.SKIP, suites.PACKAGES, why)
+        return
+    packages_suite.run(root, logs, required, outcome)
 
 
 def _run_suite(root, name, programs, required, preset, env, logs, outcome, attempts):

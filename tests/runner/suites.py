@@ -10,6 +10,8 @@ KNOWN = ("unit", "conformance", "cluster", "faults", "fuzz", "rdma", "gpu")
 CHECKS = "checks"
 CHECKED = "onecopy_checked"  # CMake's target of what the checks need of a build
 PYTHON = ("python", "python-matrix")  # of the Python package, tested by pytest
+PACKAGES = "packages"  # of the Debian packages, in a bare system
+ONLY_NAMED = (*PYTHON, PACKAGES)
 IN_GUEST = ("rdma",)  # those whose programs run in the guest that has RDMA devices
 
 _DEFAULT_TIME_LIMIT = 300
@@ -68,13 +70,13 @@ def load(build, prebuilt):
 def select(found, named, required, checks_too):
     """The names of the suites to run, in order: those named, else all; with those that are required.
 
-    `checks_too` says whether "all" has the checks; the suites of Python it never has. Raises UnknownSuite.
+    `checks_too` says whether "all" has the checks; those of ONLY_NAMED it never has. Raises UnknownSuite.
     """
-    known = sorted({*found, *KNOWN, *PYTHON, CHECKS}, key=_order)
+    known = sorted({*found, *KNOWN, *ONLY_NAMED, CHECKS}, key=_order)
     for name in [*named, *required]:
         if name not in known:
             raise UnknownSuite(f"no suite “{name}”; there are {', '.join(known)}")
-    wanted = {*(named or set(known) - set(PYTHON) - (set() if checks_too else {CHECKS})), *required}
+    wanted = {*(named or set(known) - set(ONLY_NAMED) - (set() if checks_too else {CHECKS})), *required}
     return sorted(wanted, key=_order)
 
 

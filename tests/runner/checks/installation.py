@@ -60,7 +60,11 @@ def _programs(build, prefix, place):
             findings.append(f"{name} is not installed")
         else:
             findings += lines_of([str(installed), "--version"], place)
-    return findings
+    pages = ("man1/onecopy.1", "man1/onecopy-bench.1", "man5/onecopy.toml.5", "man8/onecopyd.8")
+    expected = [f"share/man/{page}" for page in pages]
+    expected += ["share/bash-completion/completions/onecopy", "share/zsh/vendor-completions/_onecopy",
+                 "share/fish/vendor_completions.d/onecopy.fish", "share/onecopy/proto/onecopy/v1/arrival.proto"]
+    return findings + [f"{name} is not installed" for name in expected if not (prefix / name).exists()]
 
 
 def _service(build, prefix, place, install):

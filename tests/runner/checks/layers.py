@@ -10,7 +10,7 @@ import re
 NAME = "includes keep to the layers"
 
 _CODE = (".cc", ".h", ".cu", ".cuh")
-_FOLDERS = ("values/", "transport/", "proto/", "daemon/", "client/", "bench/")
+_FOLDERS = ("values/", "transport/", "proto/", "daemon/", "client/", "bench/", "deploy/")
 _BACKENDS = ("transport/memory/", "transport/link/", "transport/store/")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 _SET = re.compile(r"\bset\s*\(\s*ONECOPY_(\w+)([^)]*)\)")
