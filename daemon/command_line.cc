@@ -30,6 +30,9 @@ Parsed ParseCommandLine(int argc, char** argv) {
   app.add_option("--lanes", flags.lanes,
                  "where the lanes of the tcp link arrive; default: the next port")
       ->type_name("HOST:PORT");
+  app.add_option("--metrics-listen", flags.metrics_listen,
+                 "where metrics are served on this machine; default 127.0.0.1:9464; off: nowhere")
+      ->type_name("HOST:PORT");
   app.add_option("--peer", flags.peers, "another node; may be given several times")
       ->type_name("NAME=HOST:PORT")
       ->allow_extra_args(false);

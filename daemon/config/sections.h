@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/config/config.h"
@@ -15,6 +16,9 @@ struct SectionSpec {
   std::string doc;  // may be empty
   std::vector<SettingSpec> keys;
 };
+
+// What `metrics_listen` is where metrics are not served.
+inline constexpr std::string_view kOff = "off";
 
 // The only version of the file that there is.
 inline constexpr int64_t kVersion = 1;

@@ -195,6 +195,10 @@ void Rings::FileAll() {
   needs_.receipts.FileAll(rings);
 }
 
+void Rings::AddToTally() {
+  for (const auto& [prefix, ring] : by_prefix_) AddRing(*ring, needs_.tally);
+}
+
 void Rings::TakeLongEnds(ClientRing& ring) {
   while (const auto entry = ring.journal->long_ends().Take()) needs_.receipts.Tell(ring, *entry);
 }
@@ -206,7 +210,12 @@ void Rings::Forget(ClientRing& ring) {
   needs_.receipts.FileAll({&ring});
   for (auto it = ring.routes.begin();
        it != ring.routes.end() && ring.routes.size() > kMaxDescriptions;) {
-    it = it->second.open ? std::next(it) : ring.routes.erase(it);
+    if (it->second.open) {
+      ++it;
+      continue;
+    }
+    AddRoute(it->second, needs_.tally);
+    it = ring.routes.erase(it);
   }
 }
 
@@ -303,6 +312,7 @@ void Rings::EndSession(const SessionId& session) {
 void Rings::Ended(const RingRef& ring) {
   TakeLongEnds(*ring);
   needs_.receipts.FileAll({ring.get()});
+  AddRing(*ring, needs_.tally);
   by_prefix_.erase(ring->prefix);
   ring->charge.GiveBack();
   log::Debug("ring ended", {{"owner", ring->owner.ToString()},
