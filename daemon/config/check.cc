@@ -115,6 +115,9 @@ void CheckMetrics(const Config& config, const KeyLines& line_of, Problems& probl
                            ", beyond this machine, where metrics would be plain text for everyone: "
                            "use a loopback address, and let an agent on this machine or a proxy "
                            "with TLS pass them on");
+  } else if (metrics.host.find(':') != std::string::npos) {
+    problems.Add(line, "metrics_listen is " + metrics.ToString() +
+                           ": the HTTP server has no IPv6; use 127.0.0.1");
   }
   if (metrics.port == 0) return;
   for (const auto& [name, address] : {std::pair<std::string, os::HostPort>{"listen", config.listen},

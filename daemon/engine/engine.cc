@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <future>
+#include <set>
 #include <utility>
 
 #include "daemon/engine/arrivals/arrivals.h"
@@ -71,6 +72,12 @@ std::vector<T*> Pointers(const std::vector<std::unique_ptr<T>>& owned) {
   return pointers;
 }
 
+std::set<std::string> NamesOf(const std::vector<Link*>& links) {
+  std::set<std::string> names;
+  for (const Link* link : links) names.insert(link->name());
+  return names;
+}
+
 }  // namespace
 
 // In order of creation; destroyed the other way round, after the loop's thread has ended.
@@ -131,7 +138,7 @@ struct Engine::State {
         exporter(context, peers, buffers, tickets),
         importer(context),
         transfers(context),
-        tally(context),
+        tally(context.node(), NamesOf(context.links)),
         remote_transfers(context, peers, transfers),
         series(context, owners, peers, transfers, remote_transfers),
         moves({context, catalog, peers, {connections, registrations}, slots, planning, series},

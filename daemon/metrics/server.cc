@@ -68,9 +68,9 @@ int Log(const mg_connection*, const char* message) {
 
 std::vector<std::string> HttpOptions(const os::HostPort& listen) {
   return {"listening_ports",    listen.ToString(),  //
-          "num_threads",        "2",                //
+          "num_threads",        "4",                //
           "connection_queue",   "16",               //
-          "request_timeout_ms", "5000",             // of reading, and of writing
+          "request_timeout_ms", "2000",             // of reading, and of writing
           "max_request_size",   "4096",             //
           "enable_keep_alive",  "no"};
 }
@@ -88,7 +88,9 @@ Result<std::unique_ptr<Server>> Server::Start(Options options) {
   parts->callbacks.begin_request = AnswerOthers;
   parts->callbacks.log_message = Log;
   parts->source = std::make_shared<Source>(std::move(options.ask), options.patience);
-  // The library says by an exception that it cannot listen, and not why: so this finds out first.
+  // The library takes addresses alone, and no IPv6 as Debian builds it.
+  if (options.listen.host == "localhost") options.listen.host = "127.0.0.1";
+  // It says by an exception that it cannot listen, and not why: so this finds out first.
   ONECOPY_RETURN_IF_ERROR(os::ListenTcp(options.listen, 1).status());
   try {
     parts->exposer =

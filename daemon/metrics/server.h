@@ -11,13 +11,13 @@
 namespace onecopy::metrics {
 
 struct Options {
-  os::HostPort listen;  // of this machine's loopback; port 0: any free one
+  os::HostPort listen;  // an IPv4 address of this machine's loopback; port 0: any free one
   EngineFigures::Ask ask;
   // For the engine's answer: a scrape that gets none has what the process knows without it.
   std::chrono::milliseconds patience{1000};
 };
 
-// Two connections are served at a time; up to 16 wait; one that sends or takes nothing for five
+// Four connections are served at a time; up to 16 wait; one that sends or takes nothing for two
 // seconds is closed. Between scrapes its threads sleep.
 class Server {
  public:

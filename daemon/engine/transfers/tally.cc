@@ -78,19 +78,18 @@ std::string Tally::Words::Take(const std::string& word, std::string_view instead
   return word;
 }
 
-Tally::Tally(const Context& context) : context_(context), reasons_(kMaxReasons) {}
+Tally::Tally(std::string node, std::set<std::string> links)
+    : node_(std::move(node)), links_(std::move(links)), reasons_(kMaxReasons) {}
 
 Direction Tally::DirectionOf(const TransferInfo& info) const {
-  const bool from_here = context_.IsSelf(info.source.node);
-  const bool to_here = context_.IsSelf(info.destination.node);
+  const bool from_here = info.source.node == node_;
+  const bool to_here = info.destination.node == node_;
   if (from_here) return to_here ? Direction::kInside : Direction::kOut;
   return to_here ? Direction::kIn : Direction::kElsewhere;
 }
 
 std::string Tally::LinkName(const std::string& link) const {
-  const bool known =
-      link.empty() || std::any_of(context_.links.begin(), context_.links.end(),
-                                  [&](const Link* one) { return one->name() == link; });
+  const bool known = link.empty() || links_.contains(link);
   return known ? link : std::string(kOther);
 }
 

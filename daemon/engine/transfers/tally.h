@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "daemon/engine/api/figures.h"
-#include "daemon/engine/base/context.h"
 #include "daemon/engine/transfers/transfers.h"
 #include "onecopy/transfer.h"
 
@@ -19,7 +18,8 @@ namespace onecopy::engine {
 // by Note. Parts of a series bring its bytes, and the series itself is the transfer.
 class Tally {
  public:
-  explicit Tally(const Context& context);
+  // Of that node; `links` are the names of those that it has.
+  Tally(std::string node, std::set<std::string> links);
 
   // One that has ended.
   void Note(const TransferRecord& record);
@@ -71,7 +71,8 @@ class Tally {
   void AddRefusals(const std::vector<Refusal>& refused, uint64_t transfers);
   void AddFailovers(const std::vector<Attempt>& attempts);
 
-  const Context& context_;
+  const std::string node_;
+  const std::set<std::string> links_;
   TransferFigures figures_;
   Words peers_{kMaxPeersTold};
   Words reasons_;
