@@ -54,7 +54,7 @@ bool SmallPending::Drive(std::chrono::nanoseconds waited, std::chrono::nanosecon
   const SessionRef under_way = Look();
   if (under_way == nullptr) return has_ended();
   if (longest > longest.zero()) {
-    under_way->small().Idle(waited, std::min(longest, kLongestPause));
+    under_way->small().Idle(number_, waited, std::min(longest, kLongestPause));
   }
   return true;
 }

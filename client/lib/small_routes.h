@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "client/lib/ring_pause.h"
 #include "onecopy/range.h"
 #include "onecopy/transfer.h"
 
@@ -30,6 +31,7 @@ struct SmallRoute {
   std::string path;
   std::string link;  // empty inside a node
   std::vector<Step> steps;
+  mutable RouteRate rate;  // of what it has carried
 
   // Whether a daemon would take this path under that policy, as it takes it without one: of the
   // paths that a policy leaves, the best is taken.

@@ -13,8 +13,6 @@
 namespace onecopy::client {
 namespace {
 
-// How long a processor is kept without work. Where both ends share one, the daemon needs it.
-constexpr std::chrono::microseconds kPolite{3};
 // A daemon that died wakes nobody: so often a sleeper looks.
 constexpr std::chrono::milliseconds kLookPause{100};
 
@@ -224,15 +222,30 @@ SmallTransfers::Progress SmallTransfers::Look(uint64_t number) {
   return gone ? Progress::kGone : Progress::kUnderWay;
 }
 
-void SmallTransfers::Idle(std::chrono::nanoseconds waited, std::chrono::nanoseconds longest) {
-  if (waited < kPolite) return Pause();
+std::optional<std::chrono::nanoseconds> SmallTransfers::ExpectedLeft(uint64_t number) {
+  const MutexLock lock(mutex_);
+  const Slot& slot = owned_->slots[number % kSlots];
+  if (slot.number != number) return std::nullopt;
+  const auto expected = slot.route->rate.Expect(slot.bytes);
+  if (!expected) return std::nullopt;
+  return slot.begun + *expected - Clock::now();
+}
+
+void SmallTransfers::Idle(uint64_t number, std::chrono::nanoseconds waited,
+                          std::chrono::nanoseconds longest) {
   Ring& ring = *ring_.load(std::memory_order_acquire);
-  if (waited < ring.spin) {
-    ::sched_yield();
-    return;
+  const auto left = waited < ring.spin ? std::nullopt : ExpectedLeft(number);
+  const RingPause pause = ChoosePause(waited, ring.spin, left, longest);
+  switch (pause.kind) {
+    case RingPause::Kind::kPause:
+      return Pause();
+    case RingPause::Kind::kYield:
+      ::sched_yield();
+      return;
+    case RingPause::Kind::kSleep:
+      ring.end.Sleep(pause.longest);
+      if (!ring.end.HasCompleted()) LookForDaemon();
   }
-  ring.end.Sleep(longest);
-  if (!ring.end.HasCompleted()) LookForDaemon();
 }
 
 void SmallTransfers::LookForDaemon() {
@@ -260,7 +273,7 @@ Status SmallTransfers::Wait(uint64_t number) {
       case Progress::kUnderWay:
         break;
     }
-    Idle(Clock::now() - began, kLookPause);
+    Idle(number, Clock::now() - began, kLookPause);
   }
 }
 
@@ -308,6 +321,7 @@ std::optional<TransferInfo> SmallTransfers::TakeEnd(uint64_t number) {
     routes_.Drop(slot.route);
     return std::nullopt;
   }
+  slot.route->rate.Note(slot.bytes, std::chrono::nanoseconds(slot.ended.nanoseconds));
   TransferInfo info = Describe(slot);
   info.state = TransferState::kSucceeded;
   info.bytes_done = slot.bytes;

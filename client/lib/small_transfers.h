@@ -50,8 +50,8 @@ class SmallTransfers {
   void Forget(uint64_t number);
   enum class Progress { kUnderWay, kEnded, kGone };
   Progress Look(uint64_t number);
-  // Waits a moment for any end, at most `longest`; less patiently the longer somebody has waited.
-  void Idle(std::chrono::nanoseconds waited, std::chrono::nanoseconds longest);
+  // Waits a moment for any end, at most `longest`: as ChoosePause says, for this submission.
+  void Idle(uint64_t number, std::chrono::nanoseconds waited, std::chrono::nanoseconds longest);
   // Notices a daemon that has gone, as Idle does: what has not ended is kGone then.
   void LookForDaemon();
   // What is returned of a submission that has ended; nothing where gRPC must say more.
@@ -115,6 +115,8 @@ class SmallTransfers {
   std::optional<uint64_t> NumberOf(const TransferId& id) const;
   TransferInfo Describe(const Slot& slot) const ONECOPY_REQUIRES(mutex_);
   bool HasEnded(uint64_t number) const;
+  // Until its expected end; nothing where none is expected.
+  std::optional<std::chrono::nanoseconds> ExpectedLeft(uint64_t number);
 
   AttachSocket& attach_;
   const bool allowed_;

@@ -73,7 +73,7 @@ bool TransferCall::LookAtRing() {
 
 void TransferCall::WaitAtRing(std::chrono::nanoseconds waited) {
   // gRPC's events are seen afterwards, so not for long.
-  session_->small().Idle(waited, std::chrono::milliseconds(1));
+  session_->small().Idle(*number_, waited, std::chrono::milliseconds(1));
 }
 
 void TransferCall::Create() {

@@ -73,7 +73,7 @@ SectionSpec LimitsSection() {
   AddLimit(&keys, "transfers", {16'384, 65'536},
            "Transfers under way; those that a peer orders count as one user's");
   AddLimit(&keys, "rings", {256, 1024}, "Rings for small transfers");
-  AddLimit(&keys, "routes", {1024, 8192}, "Ways of such rings between two buffers");
+  AddLimit(&keys, "routes", {4096, 32'768}, "Ways of such rings between two buffers");
   AddLimit(&keys, "openings", {4096, 65'536},
            "Ranges that are kept open for rings of other nodes; a peer counts as one user");
   AddLimit(&keys, "files", {512, 4096},

@@ -48,12 +48,22 @@ struct Route {
     return failure_;
   }
 
+  // Ring's thread, as transfers begin.
+  void NoteUse(Clock::time_point now) {
+    last_use_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  // Any thread. Never used: when it was made.
+  Clock::time_point last_use() const {
+    return Clock::time_point(Clock::duration(last_use_.load(std::memory_order_relaxed)));
+  }
+
   uint64_t under_way = 0;  // ring's thread
   Counts counts;           // see there
 
  private:
   Status why_;
   std::atomic<bool> revoked_{false};
+  std::atomic<Clock::rep> last_use_{Clock::now().time_since_epoch().count()};
   mutable Mutex mutex_;
   Status failure_ ONECOPY_GUARDED_BY(mutex_);
 };

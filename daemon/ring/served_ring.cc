@@ -121,6 +121,7 @@ void ServedRing::Serve(const Request& request, Clock::time_point now, bool drain
   ++under_way_;
   bytes_under_way_ += request.bytes;
   ++route->under_way;
+  route->NoteUse(now);
 }
 
 Outcome ServedRing::Check(const Request& request, const Route* route, bool draining) const {

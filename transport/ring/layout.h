@@ -13,7 +13,7 @@ inline constexpr uint64_t kMagic = 0x00676e69722d636f;  // "oc-ring", as it lies
 
 inline constexpr uint64_t kSubmissions = 512;   // a power of two
 inline constexpr uint64_t kCompletions = 1024;  // likewise; not fewer than submissions
-inline constexpr uint32_t kRoutes = 64;         // of one ring
+inline constexpr uint32_t kRoutes = 1024;       // of one ring
 // The longest transfer by any route: the daemon's one thread for rings copies host memory by
 // itself.
 inline constexpr uint64_t kMaxBytes = 64 * 1024;
@@ -22,9 +22,11 @@ inline constexpr uint64_t kMaxLongBytes = uint64_t{4} << 30;
 
 // How a submission names its route: by its place among the ring's routes and a serial number, so
 // that a place that is used again is not taken for what was there before.
-inline constexpr uint64_t RouteWord(uint64_t serial, uint32_t place) { return serial << 8 | place; }
-inline constexpr uint32_t RoutePlace(uint64_t word) { return word & 0xff; }
-static_assert(kRoutes <= 256);
+inline constexpr uint64_t RouteWord(uint64_t serial, uint32_t place) {
+  return serial << 16 | place;
+}
+inline constexpr uint32_t RoutePlace(uint64_t word) { return word & 0xffff; }
+static_assert(kRoutes <= 65'536);
 
 // One transfer, asked for: words by these numbers.
 struct alignas(64) Submission {

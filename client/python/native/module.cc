@@ -94,7 +94,9 @@ void BindMemory(nb::module_& module) {
               "bytes: int | None) -> Ranges"));
   module.def("copy_bytes", &CopyBytes, "target"_a, "source"_a);
   module.def("import_tensor", &ImportTensor, "array"_a);
-  module.def("flat_memory", &FlatMemoryOf, "array"_a.none());
+  module.def("flat_memory", &FlatMemoryOf, "array"_a.none(),
+             nb::sig("def flat_memory(array: object | None) -> tuple[int, int, bool, bool, object, "
+                     "tuple[int, ...]] | None"));
   module.def(
       "export_tensor",
       [](const nb::object& owner, uint64_t address, std::pair<int32_t, int32_t> device,
@@ -199,6 +201,7 @@ void BindNode(nb::module_& module) {
       .def("prepare", &Node::Prepare, "request"_a,
            nb::sig("def prepare(self, request: tuple[object, ...]) -> Prepared"))
       .def("run_prepared", &Node::RunPrepared, "prepared"_a)
+      .def("start_prepared", &Node::StartPrepared, "prepared"_a)
       .def("seconds_of", &Node::SecondsOf, "prepared"_a, "count"_a)
       .def("start", &Node::Start, "request"_a,
            nb::sig("def start(self, request: tuple[object, ...]) -> Transfer"))

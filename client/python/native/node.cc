@@ -314,6 +314,10 @@ TransferSnapshot Node::Start(const nb::tuple& request) {
   return TransferSnapshot(Unlocked([&] { return client_.StartTransfer(wanted); }));
 }
 
+TransferSnapshot Node::StartPrepared(const Prepared& prepared) {
+  return TransferSnapshot(Unlocked([&] { return client_.StartTransfer(*prepared.request()); }));
+}
+
 TransferSnapshot Node::CopyFile(const nb::tuple& request, bool reads,
                                 std::optional<uint64_t> offset_bytes, std::optional<uint64_t> bytes,
                                 bool sync, bool write_device, const nb::object& on_update,

@@ -125,6 +125,7 @@ class Node {
   // What Client::RunTransfer takes for so many, one after another, to hold Python's calls against.
   double SecondsOf(const Prepared& prepared, uint64_t count);
   TransferSnapshot Start(const nanobind::tuple& request);
+  TransferSnapshot StartPrepared(const Prepared& prepared);
   // As CopyFileToBuffer or, where it is not read, CopyBufferToFile: the request's end that is a
   // file has its path as a buffer's name.
   TransferSnapshot CopyFile(const nanobind::tuple& request, bool reads,

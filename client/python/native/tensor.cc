@@ -216,19 +216,20 @@ Tensor::~Tensor() {
   if (release) release();
 }
 
+// By Python's own calls: there is one of these for each array of thousands.
+static nb::object TupleOf(const std::vector<int64_t>& values, int64_t unit) {
+  nb::object made = nb::steal<nb::object>(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+  if (!made.is_valid()) nb::raise_python_error();
+  for (size_t i = 0; i < values.size(); ++i) {
+    PyObject* const value = PyLong_FromLongLong(values[i] / unit);
+    if (value == nullptr) nb::raise_python_error();
+    PyTuple_SetItem(made.ptr(), static_cast<Py_ssize_t>(i), value);
+  }
+  return made;
+}
+
 nb::tuple Tensor::Fields() const {
-  // As Python's own calls: there is one of these for each array of thousands.
-  const auto tuple_of = [](const std::vector<int64_t>& values, int64_t unit) {
-    nb::object made = nb::steal<nb::object>(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
-    if (!made.is_valid()) nb::raise_python_error();
-    for (size_t i = 0; i < values.size(); ++i) {
-      PyObject* const value = PyLong_FromLongLong(values[i] / unit);
-      if (value == nullptr) nb::raise_python_error();
-      PyTuple_SetItem(made.ptr(), static_cast<Py_ssize_t>(i), value);
-    }
-    return made;
-  };
-  return nb::make_tuple(address, bits / 8, tuple_of(shape, 1), tuple_of(strides, 8),
+  return nb::make_tuple(address, bits / 8, TupleOf(shape, 1), TupleOf(strides, 8),
                         nb::make_tuple(device.type, device.id), read_only, protocol, Type());
 }
 
@@ -264,7 +265,7 @@ Tensor ImportTensor(const nb::object& array) {
   return CallPython([&] { return Import(array); });
 }
 
-std::optional<std::tuple<uint64_t, uint64_t, bool, nb::object>> FlatMemoryOf(
+std::optional<std::tuple<uint64_t, uint64_t, bool, bool, nb::object, nb::object>> FlatMemoryOf(
     const nb::object& array) {
   Tensor tensor;
   try {
@@ -277,15 +278,16 @@ std::optional<std::tuple<uint64_t, uint64_t, bool, nb::object>> FlatMemoryOf(
   } catch (const nb::builtin_exception&) {
     return std::nullopt;
   }
-  if (tensor.device.type != dlpack::kCpu) return std::nullopt;
+  const bool on_gpu = tensor.device.type == dlpack::kCuda;
+  if (!on_gpu && tensor.device.type != dlpack::kCpu) return std::nullopt;
   auto bits = static_cast<int64_t>(tensor.bits);
   for (size_t i = tensor.shape.size(); i-- > 0;) {
     if (tensor.shape[i] != 1 && tensor.strides[i] != bits) return std::nullopt;
     bits *= tensor.shape[i];
   }
   if (bits % 8 != 0) return std::nullopt;
-  return std::tuple(tensor.address, static_cast<uint64_t>(bits) / 8, tensor.read_only,
-                    tensor.Type());
+  return std::tuple(tensor.address, static_cast<uint64_t>(bits) / 8, tensor.read_only, on_gpu,
+                    tensor.Type(), TupleOf(tensor.shape, 1));
 }
 
 nb::object ExportTensor(const nb::object& owner, uint64_t address, const dlpack::Device& device,

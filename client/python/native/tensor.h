@@ -45,11 +45,11 @@ struct Tensor {
 // with what to do.
 Tensor ImportTensor(const nanobind::object& array);
 
-// Address, bytes, whether it is read-only, and the type of its elements, of an array in host memory
-// without gaps, where that is told at once: by the buffer protocol or the C exchange API. Nothing
-// for any other object.
-std::optional<std::tuple<uint64_t, uint64_t, bool, nanobind::object>> FlatMemoryOf(
-    const nanobind::object& array);
+// Address, bytes, whether it is read-only, whether it is on a GPU, the type of its elements, and
+// its shape, of an array without gaps in host memory or on a GPU of CUDA's, where its type tells
+// that quickly: by the buffer protocol or the C exchange API. Nothing for any other object.
+std::optional<std::tuple<uint64_t, uint64_t, bool, bool, nanobind::object, nanobind::object>>
+FlatMemoryOf(const nanobind::object& array);
 
 // A DLPack capsule of memory that `owner` keeps; `strides` in elements. Versioned from 1.0 on.
 nanobind::object ExportTensor(const nanobind::object& owner, uint64_t address,

@@ -256,7 +256,7 @@ class Node:
                 return known
             try:
                 return self._requests.call(
-                    lambda request, _: self._known.run_first(source, destination, request), source, destination)
+                    lambda request, keeps: self._known.run_first(source, destination, request, keeps), source, destination)
             except NothingToMove:
                 return Transfer.nothing(self._native)
         return self._transfer(_native.Stop(), progress, source, destination, at_most=at_most, path=path, link=link,
@@ -294,8 +294,16 @@ class Node:
               ranges: Ranges = (), sync: bool = False,
               as_bytes: bool = False) -> Transfer:
         """As `transfer`, without waiting for the end: see Transfer.wait. What is returned keeps the arrays."""
+        plain = ranges is _NONE and at_most is None and deadline is None and not (
+            path or link or allow_emulated or checksum or sync or as_bytes)
+        if plain and (known := self._known.start(source, destination)) is not None:
+            return known
+
         def run(request: _pieces.Request, keeps: Keeps) -> Transfer:
-            started = self._native.start(request)
+            if plain:
+                started = self._known.start_first(source, destination, request, keeps)
+            else:
+                started = self._native.start(request)
             for pool in keeps.pools:
                 pool._hold(started.id, keeps)
             return Transfer(self._native, started, keeps)

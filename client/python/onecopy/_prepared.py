@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _arrays, _native, _pool, _shared
+from . import _arrays, _native, _pieces, _pool, _registrations, _shared
 from ._errors import NotFound
-from ._requests import NothingToMove
+from ._requests import SEVERAL, Keeps, NothingToMove
 from ._transfer import Transfer
 from ._values import Buffer, Endpoint
 
@@ -15,65 +16,162 @@ if TYPE_CHECKING:
     from ._node import End, Node
 
 _MOST_KNOWN = 1024
+_MOST_ENDS = 65_536  # of all together
 # What does not change, or whose change the daemon's answer tells.
 _LASTING = frozenset((Buffer, Endpoint, _shared.SharedArray, _shared.SharedPart, _pool.PoolArray))
 
 
-# An end's identity, or an array's memory and what its elements are.
-_Key = int | tuple[int, int, bool, object] | None
-_Same = weakref.ref[Any] | None  # of an end that is known by its identity
+# What an end is known by: its identity; its text; or where an array's memory is, what its elements are, its shape and, on a
+# GPU, the driver's number of the allocation.
+_Key = int | str | tuple[object, ...] | None
+# What must be so still: of an end that is known by its identity, that it is that one; of an array in memory that was
+# registered, that the registration has its owner.
+_Same = weakref.ref[Any] | _registrations.Registration | None
 
 
-def _key(end: End) -> _Key:
-    if type(end) in _LASTING:
-        return id(end)
-    return None if _arrays.means_more(type(end)) else _native.flat_memory(end)
+def _is_same(same: _Same, end: End) -> bool:
+    if same is None:
+        return True
+    if isinstance(same, _registrations.Registration):
+        return same.is_of(_registrations.owner_of(end))
+    return same() is end
 
 
-def _is_lasting(key: _Key) -> bool:
-    return isinstance(key, int) or (key is not None and _shared.find(key[0], key[1]) is not None)
+class _Entry(NamedTuple):
+    same: list[_Same]  # of each end
+    prepared: _native.Prepared
+    in_pool: bool  # whether a pool must hold memory while such a transfer runs
 
 
-def _same(end: End, key: _Key) -> _Same:
-    return weakref.ref(end) if isinstance(key, int) else None
+_Keys = tuple[_Key, ...]
 
 
 class Known:
-    """The requests of whole transfers between two ends, which it does not keep: ours by their identity, other arrays in
-    memory of ours by where that is. No buffer has the id of an earlier one; so a request of memory that has gone finds
-    none, whatever lies there now. Any thread."""
+    """The requests of whole transfers between ends, which it does not keep. It finds them again by what `_Key` says. No
+    buffer has the id of an earlier one, so a request of memory that has gone finds none, whatever lies there now: on a GPU
+    the registration's owner and the driver's number tell a later allocation from an earlier one. Any thread."""
 
-    __slots__ = ("_native", "_of")
+    __slots__ = ("_ends", "_native", "_of")
 
     def __init__(self, native: _native.Node) -> None:
         self._native = native
-        self._of: dict[tuple[_Key, _Key], tuple[_Same, _Same, _native.Prepared]] = {}
+        self._of: dict[_Keys, _Entry] = {}
+        self._ends = 0  # of all entries
 
     def run(self, source: End, destination: End) -> Transfer | None:
         """The transfer, once it has ended; None where the request is not known (any more)."""
-        key = _key(source), _key(destination)
-        known = self._of.get(key)
-        if known is None:
-            return None
-        one, other, _ = known
-        if (one is not None and one() is not source) or (other is not None and other() is not destination):
+        keys, entry = self._find(source, destination)
+        if entry is None:
             return None
         try:
-            return Transfer(self._native, self._native.run_prepared(known[2]), None)
+            return Transfer(self._native, self._native.run_prepared(entry.prepared), None)
         except NotFound:  # a new daemon may know the same memory by another id
-            self._of.pop(key, None)
+            self._of.pop(keys, None)
             return None
 
-    def run_first(self, source: End, destination: End, request: tuple[object, ...]) -> Transfer:
+    def start(self, source: End, destination: End) -> Transfer | None:
+        """As `run`, without waiting for the end. What is returned keeps both ends."""
+        keys, entry = self._find(source, destination)
+        if entry is None or entry.in_pool:
+            return None
+        try:
+            return Transfer(self._native, self._native.start_prepared(entry.prepared), (source, destination))
+        except NotFound:
+            self._of.pop(keys, None)
+            return None
+
+    def run_first(self, source: End, destination: End, request: _pieces.Request, keeps: Keeps) -> Transfer:
         """Makes it by its request, which is known from then on, if the ends can be."""
         prepared = self._native.prepare(request)
         ended = self._native.run_prepared(prepared)
-        key = _key(source), _key(destination)
-        if _is_lasting(key[0]) and _is_lasting(key[1]):
-            if len(self._of) >= _MOST_KNOWN:
-                self._of.clear()
-            self._of[key] = _same(source, key[0]), _same(destination, key[1]), prepared
+        self._note(source, destination, prepared, keeps)
         return Transfer(self._native, ended, None)
+
+    def start_first(self, source: End, destination: End, request: _pieces.Request, keeps: Keeps) -> _native.Transfer:
+        """Likewise, without waiting."""
+        prepared = self._native.prepare(request)
+        started = self._native.start_prepared(prepared)
+        self._note(source, destination, prepared, keeps)
+        return started
+
+    def _key(self, end: End) -> _Key:
+        kind = type(end)
+        if kind in _LASTING:
+            return id(end)
+        if kind is str:
+            return str(end)
+        if _arrays.means_more(kind):
+            return None
+        memory = _native.flat_memory(end)
+        if memory is None or memory[1] == 0:
+            return None
+        if not memory[3]:
+            return memory
+        allocation = self._native.cuda_allocation(memory[0], memory[1])
+        return None if allocation is None else (*memory, allocation[2])
+
+    def _keys(self, ends: Sequence[End]) -> _Keys:
+        """Empty where one of them has no key."""
+        keys: list[_Key] = []
+        for end in ends:
+            key = self._key(end)
+            if key is None:
+                return ()
+            keys.append(key)
+        return tuple(keys)
+
+    def _find(self, source: End, destination: End) -> tuple[_Keys, _Entry | None]:
+        if not self._of:
+            return (), None
+        ends = _ends(source, destination)
+        keys = self._keys(ends)
+        entry = self._of.get(keys)
+        if entry is not None and all(map(_is_same, entry.same, ends)):
+            return keys, entry
+        return keys, None
+
+    def _note(self, source: End, destination: End, prepared: _native.Prepared, keeps: Keeps) -> None:
+        ends = _ends(source, destination)
+        keys = self._keys(ends)
+        if not keys or len(keys) != len(keeps.registrations) or len(keys) > _MOST_ENDS:
+            return
+        if not all(map(_is_lasting, keys, keeps.registrations)):
+            return
+        if len(self._of) >= _MOST_KNOWN or self._ends + len(keys) > _MOST_ENDS:
+            self._of.clear()
+            self._ends = 0
+        self._of[keys] = _Entry(list(map(_same, ends, keys, keeps.registrations)), prepared, bool(keeps.pools))
+        self._ends += len(keys)
+
+
+def _ends(source: End, destination: End) -> Sequence[End]:
+    """Of one pair, or of all pairs of two lists or two mappings, the source before the destination; none for what belongs
+    together in no way."""
+    if not isinstance(source, SEVERAL):
+        return source, destination
+    if isinstance(source, Mapping):
+        if not isinstance(destination, Mapping) or source.keys() != destination.keys():
+            return ()
+        pairs = [(each, destination[key]) for key, each in source.items()]
+    elif isinstance(destination, (list, tuple)) and len(source) == len(destination):
+        pairs = list(zip(source, destination, strict=True))
+    else:
+        return ()
+    return [end for pair in pairs for end in pair]
+
+
+def _is_lasting(key: _Key, registration: _registrations.Registration | None) -> bool:
+    if not isinstance(key, tuple):
+        return key is not None
+    address, bytes, _, on_gpu, *_ = key
+    if on_gpu:
+        return registration is None or bool(registration.owners)
+    assert isinstance(address, int) and isinstance(bytes, int)
+    return _shared.find(address, bytes) is not None
+
+
+def _same(end: End, key: _Key, registration: _registrations.Registration | None) -> _Same:
+    return weakref.ref(end) if isinstance(key, int) else registration
 
 
 class Prepared:

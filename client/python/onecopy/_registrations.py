@@ -50,6 +50,11 @@ class Registration:
     of_allocation: bool = False  # of a GPU, which arrays of several owners lie in
     owners: dict[int, _Watch] = dataclasses.field(default_factory=dict)  # with the last it ends
 
+    def is_of(self, owner: Any) -> bool:
+        """Whether it lasts at least as long as this owner of memory."""
+        known = self.owners.get(id(owner))
+        return known is not None and known() is owner
+
 
 class _Watch(weakref.ref[Any]):
     """Of an owner, until it is dropped: tells the registrations of the owner's end. There may be thousands, of which a
@@ -299,8 +304,7 @@ class Registrations:
 
     def _own(self, registration: Registration, key: _Key, owner: Any) -> None:
         """The registration lives as long as this owner, too."""
-        known = registration.owners.get(id(owner))
-        if known is not None and known() is owner:
+        if registration.is_of(owner):
             return
         watch = _Watch(owner, _tell_end)
         watch.key, watch.of, watch.owner = key, self._self, id(owner)

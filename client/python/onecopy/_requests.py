@@ -45,12 +45,13 @@ class Place:
 
 
 class Keeps:
-    """What must live as long as a transfer, and the pools that it is of."""
+    """What must live as long as a transfer, the pools that it is of, and the registrations of its ends."""
 
-    __slots__ = ("ends", "pools")
+    __slots__ = ("ends", "pools", "registrations")
 
-    def __init__(self, places: Iterable[Place]) -> None:
+    def __init__(self, places: Sequence[Place]) -> None:
         self.ends = [each.keeps for each in places]
+        self.registrations = [each.registration for each in places]
         self.pools = {each.pool for each in places if each.pool is not None}
 
 
@@ -224,7 +225,7 @@ class Requests:
         if pieces is not None and len(pieces) == 0:
             raise NothingToMove("the list of ranges is empty", "BAD_SIZE", "pass at least one range, or omit ranges= to move everything")
         ends: _pieces.Ends
-        if isinstance(source, _SEVERAL) or isinstance(destination, _SEVERAL):
+        if isinstance(source, SEVERAL) or isinstance(destination, SEVERAL):
             if pieces is not None:
                 raise InvalidArgument("several arrays have ranges of their own", "BAD_ARGUMENT",
                                       "pass ranges with one source and one destination, or none")
@@ -276,7 +277,7 @@ class Requests:
         return joining.ends(), places
 
 
-_SEVERAL = (list, tuple, Mapping)
+SEVERAL = (list, tuple, Mapping)
 
 
 class NothingToMove(InvalidArgument):
@@ -334,18 +335,19 @@ def _check_alike(source: Place, destination: Place, label: str, as_bytes: bool) 
     is known only as bytes goes with everything."""
     if as_bytes:
         return
-    from_, to = _named(source, f"the source{label}"), _named(destination, f"the destination{label}")
     if source.dtype and destination.dtype and source.dtype != destination.dtype:
         raise InvalidArgument(
-            f"{from_} has elements of type {source.dtype}, and {to} of type {destination.dtype}", "TYPE_MISMATCH",
+            f"{_named(source, f'the source{label}')} has elements of type {source.dtype}, and "
+            f"{_named(destination, f'the destination{label}')} of type {destination.dtype}", "TYPE_MISMATCH",
             "convert one of them (numpy: array.astype; torch: tensor.to), or pass as_bytes=True to move the bytes as they "
             "are")
-    if source.shape is None or destination.shape is None:
+    if source.shape is None or destination.shape is None or source.shape == destination.shape:
         return
     one, other = ([length for length in each if length != 1] for each in (source.shape, destination.shape))
     if len(one) > 1 and len(other) > 1 and one != other:
-        raise InvalidArgument(f"{from_} and {to} are of unlike shapes", "SIZE_MISMATCH",
-                              "reshape one of them, or pass as_bytes=True to move the bytes as they are")
+        raise InvalidArgument(
+            f"{_named(source, f'the source{label}')} and {_named(destination, f'the destination{label}')} are of unlike "
+            "shapes", "SIZE_MISMATCH", "reshape one of them, or pass as_bytes=True to move the bytes as they are")
 
 
 def _check_sizes(source: Place, destination: Place, label: str) -> None:

@@ -25,7 +25,7 @@ struct Limits {
   Limit grants{8192, 65'536};       // given
   Limit transfers{16'384, 65'536};  // under way
   Limit rings{256, 1024};
-  Limit routes{1024, 8192};       // of rings
+  Limit routes{4096, 32'768};     // of rings
   Limit openings{4096, 65'536};   // for rings of other nodes
   Limit files{512, 4096};         // of exports, open for users of other nodes
   Limit files_of_one{256, 4096};  // the same of each of a node's users, by that node's word

@@ -79,6 +79,8 @@ struct Options {
   // How long the rings' thread looks for more, without sleeping, after a ring's last piece of work;
   // clients' threads likewise wait so long for its end.
   std::chrono::nanoseconds ring_spin{100'000};
+  // From then on a ring's route that nothing went by makes room for another one.
+  std::chrono::nanoseconds unused_route = std::chrono::seconds(10);
 
   // What proves who this node is, and until when; absent without certificates.
   std::function<std::vector<Expiry>()> expiries;

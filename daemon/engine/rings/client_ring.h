@@ -53,6 +53,7 @@ struct ClientRing {
   ring::Counts::Values counted = {};                      // likewise of what named no route
   std::map<uint64_t, RouteRecord> routes;                 // by serial
   std::array<bool, ring::kRoutes> used{};                 // places
+  std::vector<Task> waiting;                              // for a place that becomes free
   std::array<uint64_t, ring::Journal::kEntries> filed{};  // by slot: the number, plus one
 };
 

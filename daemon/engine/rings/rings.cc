@@ -17,7 +17,8 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMaxDescriptions = 256;  // of one ring, with those of routes that are gone
+// Of one ring, with those of routes that are gone.
+constexpr size_t kMaxDescriptions = ring::kRoutes + 256;
 constexpr size_t kPrefixBytes = 8;
 
 }  // namespace
@@ -148,14 +149,23 @@ void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute>
   if (Status ended = WhatEnded(*ring, route); !ended.ok()) return reply(ended);
   const auto place = std::find(ring->used.begin(), ring->used.end(), false);
   if (place == ring->used.end()) {
-    return reply(Status(Code::kResourceExhausted, reasons::kQuota,
-                        "a ring has " + std::to_string(ring::kRoutes) + " routes at most"));
+    if (!MakeRoom({ring})) {
+      return reply(Status(Code::kResourceExhausted, reasons::kQuota,
+                          "a ring has " + std::to_string(ring::kRoutes) + " routes at most"));
+    }
+    ring->waiting.emplace_back(
+        [this, ring, made = std::move(made), reply = std::move(reply)]() mutable {
+          Install(ring, std::move(made), std::move(reply));
+        });
+    return;
   }
-  if (Status full = needs_.context.ledger.TakeInto(route.charge, Charged::kRoutes, ring->owner,
-                                                   ring->administrator);
-      !full.ok()) {
-    return reply(full);
-  }
+  const auto charged = [&] {
+    return needs_.context.ledger.TakeInto(route.charge, Charged::kRoutes, ring->owner,
+                                          ring->administrator);
+  };
+  Status full = charged();
+  if (!full.ok() && MakeRoom(RingsOf(ring->owner))) full = charged();
+  if (!full.ok()) return reply(full);
   *place = true;
   const uint64_t serial = route.route->serial;
   route.place = static_cast<uint32_t>(place - ring->used.begin());
@@ -170,6 +180,35 @@ void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute>
       });
   ring->routes.emplace(serial, std::move(route));
   Forget(*ring);
+}
+
+std::vector<Rings::RingRef> Rings::RingsOf(const Owner& owner) const {
+  std::vector<RingRef> found;
+  for (const auto& [session, ring] : rings_) {
+    if (ring->owner == owner) found.push_back(ring);
+  }
+  return found;
+}
+
+bool Rings::MakeRoom(const std::vector<RingRef>& rings) {
+  ClientRing* of = nullptr;
+  RouteRecord* oldest = nullptr;
+  for (const RingRef& ring : rings) {
+    for (auto& [serial, route] : ring->routes) {
+      if (!route.open) continue;
+      if (oldest != nullptr && route.route->last_use() >= oldest->route->last_use()) continue;
+      of = ring.get();
+      oldest = &route;
+    }
+  }
+  if (oldest == nullptr) return false;
+  // A client that uses more pairs of buffers in turn than there are routes must not make each anew.
+  const auto unused = ring::Clock::now() - oldest->route->last_use();
+  if (unused < needs_.context.options.unused_route) return false;
+  Revoke(*of, *oldest,
+         {Code::kUnavailable, reasons::kQuota,
+          "the route was not used for a while, and made room for another one of its user"});
+  return true;
 }
 
 void Rings::File(const TransferId& id) {
@@ -235,6 +274,11 @@ void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
   auto gone = [this, ring = by_prefix_.at(ring.prefix), place = route.place,
                buffers = std::move(buffers)] {
     ring->used[place] = false;
+    if (!ring->waiting.empty()) {
+      Task first = std::move(ring->waiting.front());
+      ring->waiting.erase(ring->waiting.begin());
+      first();
+    }
     for (const BufferId buffer : buffers) {
       const auto waiting = releasing_.find(buffer);
       if (waiting == releasing_.end()) continue;  // the engine has ended meanwhile: see Clear

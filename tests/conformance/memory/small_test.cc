@@ -173,5 +173,53 @@ TEST_CASE("long copies reach every byte and no other, and short ones beside them
   }
 }
 
+TEST_CASE("more long routes than a device has streams carry each its own bytes") {
+  constexpr size_t kManyRoutes = 100;
+  constexpr uint64_t kPart = 70'000;
+  ONECOPY_SUBJECT(subject);
+  const Bytes source = Pattern(kManyRoutes * kPart, 67);
+  for (const std::string& device : subject.devices()) {
+    INFO(device);
+    const RegionRef from = AllocateOrFail(subject, device, source.size());
+    const RegionRef to = AllocateOrFail(subject, device, source.size());
+    const RegionRef host = HostRegion(source);
+    const RegionRef back = HostRegion(Bytes(source.size()));
+    auto in = subject.memory().PrepareLong(host, from);
+    if (!in.ok()) {
+      CHECK(in.status().reason() == reasons::kNotApplicable);
+      return;
+    }
+    REQUIRE_OK((*in)->Begin(0, 0, source.size()));
+    Await(**in, (*in)->Mark());
+    std::vector<std::unique_ptr<SmallCopyRoute>> routes;
+    for (size_t i = 0; i < kManyRoutes; ++i) {
+      auto route = subject.memory().PrepareLong(from, to);
+      REQUIRE_OK(route);
+      routes.push_back(std::move(*route));
+    }
+    std::vector<uint64_t> marks;
+    for (size_t i = 0; i < kManyRoutes; ++i) {
+      const uint64_t at = i * kPart;
+      REQUIRE_OK(routes[i]->Begin(at, source.size() - at - kPart, kPart));
+      marks.push_back(routes[i]->Mark());
+    }
+    for (size_t i = kManyRoutes; i-- > 0;) {
+      Await(*routes[i], marks[i]);
+      routes.pop_back();  // others go on by the stream that it had
+    }
+    auto out = subject.memory().PrepareLong(to, back);
+    REQUIRE_OK(out);
+    REQUIRE_OK((*out)->Begin(0, 0, source.size()));
+    Await(**out, (*out)->Mark());
+    Bytes expected(source.size());
+    for (size_t i = 0; i < kManyRoutes; ++i) {
+      const auto at = static_cast<std::ptrdiff_t>(i * kPart);
+      std::copy_n(source.begin() + at, kPart,
+                  expected.end() - at - static_cast<std::ptrdiff_t>(kPart));
+    }
+    CHECK(ReadAll(subject.memory(), back) == expected);
+  }
+}
+
 }  // namespace
 }  // namespace onecopy::testing

@@ -197,3 +197,57 @@ TEST_CASE("a ring has a bounded number of routes, and gets room when one goes") 
   REQUIRE_OK(route);
   CHECK(ring.Move(route->word, 0, 4096, 4096).code == Code::kOk);
 }
+
+TEST_CASE("a route that was not used for long makes room for another one") {
+  EngineCluster cluster({"east"}, [](const std::string&, NodePlan& plan) {
+    plan.options.unused_route = std::chrono::nanoseconds(0);
+  });
+  EngineNode& east = cluster["east"];
+  const Principal alice = east.Attach(1000);
+  const auto a = Between::Make(east, alice, "a");
+  const auto b = Between::Make(east, alice, "b");
+  RingOf ring(east, alice);
+  std::vector<RingRoute> routes;
+  for (uint32_t i = 0; i < ring::kRoutes; ++i) {
+    const auto route = ring.OpenRoute(i % 2 == 0 ? "a" : "b", "b");
+    REQUIRE_OK(route);
+    routes.push_back(*route);
+  }
+  REQUIRE(ring.Move(routes[0].word, 0, 0, 1).code == Code::kOk);  // now the second is the oldest
+  const auto more = ring.OpenRoute("a", "a");
+  REQUIRE_OK(more);
+  CHECK(ring.Move(more->word, 0, 4096, 4096).code == Code::kOk);
+  CHECK(ring.Move(routes[0].word, 0, 0, 1).code == Code::kOk);
+  const ring::Ended gone = ring.Move(routes[1].word, 0, 4096, 1);
+  CHECK(gone.code == Code::kUnavailable);
+  CHECK(std::string(gone.reason) == reasons::kQuota);
+  CHECK(ring.Move(routes[2].word, 0, 0, 1).code == Code::kOk);
+}
+
+TEST_CASE("a user whose routes are all in use has a new one in place of the oldest of any ring") {
+  EngineCluster cluster({"east"}, [](const std::string&, NodePlan& plan) {
+    plan.options.unused_route = std::chrono::nanoseconds(0);
+    plan.options.limits.routes = {2, 3};
+  });
+  EngineNode& east = cluster["east"];
+  const Principal alice = east.Attach(1000);
+  const Principal again = east.Attach(1000);
+  const Principal bob = east.Attach(1001);
+  const auto a = Between::Make(east, alice, "a");
+  const auto b = Between::Make(east, bob, "b");
+  RingOf one(east, alice);
+  RingOf other(east, again);
+  RingOf bobs(east, bob);
+  const auto of_bob = bobs.OpenRoute("b", "b");
+  REQUIRE_OK(of_bob);
+  const auto first = one.OpenRoute("a", "a");
+  const auto second = one.OpenRoute("a", "a");
+  REQUIRE_OK(first);
+  REQUIRE_OK(second);
+  const auto third = other.OpenRoute("a", "a");
+  REQUIRE_OK(third);
+  CHECK(one.Move(first->word, 0, 4096, 1).code == Code::kUnavailable);
+  CHECK(one.Move(second->word, 0, 4096, 1).code == Code::kOk);
+  CHECK(other.Move(third->word, 0, 4096, 1).code == Code::kOk);
+  CHECK(bobs.Move(of_bob->word, 0, 4096, 1).code == Code::kOk);  // nobody else pays for it
+}

@@ -332,12 +332,11 @@ Result<std::unique_ptr<SmallCopyRoute>> CudaMemory::PrepareSmall(const RegionRef
       std::make_unique<CudaSmallCopyRoute>(options_.node, std::move(parts), std::move(lane)));
 }
 
-// A lane of its own, so that nobody's small copies wait behind long ones.
+// Not in the small copies' lane: these would wait behind long ones.
 Result<std::unique_ptr<SmallCopyRoute>> CudaMemory::PrepareLong(const RegionRef& from,
                                                                 const RegionRef& to) {
   ONECOPY_ASSIGN_OR_RETURN(CudaCopyRoute::Parts parts, PreparePolled(from, to));
-  ONECOPY_ASSIGN_OR_RETURN(GpuUse use, parts.gpu->Use());
-  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<PolledLane> lane, PolledLane::Open(std::move(use)));
+  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<PolledLane> lane, long_lanes_.Take(*parts.gpu));
   return std::unique_ptr<SmallCopyRoute>(
       std::make_unique<CudaSmallCopyRoute>(options_.node, std::move(parts), std::move(lane)));
 }

@@ -14,6 +14,7 @@
 #include "transport/memory/cuda/gpu_info.h"
 #include "transport/memory/cuda/host_pins.h"
 #include "transport/memory/cuda/ipc_cache.h"
+#include "transport/memory/cuda/long_lanes.h"
 #include "transport/memory/cuda/one_pass.h"
 #include "transport/memory/cuda/peer_aliases.h"
 #include "transport/memory/cuda/polled_lane.h"
@@ -111,6 +112,7 @@ class CudaMemory final : public Memory {
   std::vector<Device> devices_;  // as infos_
   Mutex mutex_;
   std::map<const Gpu*, std::weak_ptr<PolledLane>> small_lanes_ ONECOPY_GUARDED_BY(mutex_);
+  LongLanes long_lanes_;
 };
 
 }  // namespace onecopy::cuda
