@@ -14,7 +14,8 @@ Parsed ParseCommandLine(int argc, char** argv) {
                "onecopyd");
   app.set_version_flag("--version", std::string("onecopyd ") + kVersion);
   app.footer(
-      "Prints one line when it serves: ready name=NAME listen=HOST:PORT run-dir=DIR\n"
+      "Prints one line when it serves: ready name=NAME listen=HOST:PORT run-dir=DIR "
+      "metrics=HOST:PORT\n"
       "SIGTERM lets running transfers end, then it exits. Example, two daemons on one machine:\n"
       "  onecopyd --name west --listen 127.0.0.1:7711 --run-dir /tmp/west\n"
       "  onecopyd --name east --listen 127.0.0.1:7701 --run-dir /tmp/east --peer "

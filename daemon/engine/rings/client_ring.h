@@ -40,6 +40,7 @@ struct RouteRecord {
   std::string shared = {};                     // how that shares it: "vmm-fd"
   Ledger::Charge charge = {};
   ring::Counts::Values counted = {};  // of the route's counts: what the tally has already
+  bool settled = false;               // nothing more succeeds by it: see AddRing
 };
 
 struct ClientRing {

@@ -50,8 +50,10 @@ void AddRoute(RouteRecord& route, Tally& tally) {
   AddFailures(more, route.route.get(), &plan, direction, tally);
 }
 
-void AddRing(ClientRing& ring, Tally& tally) {
-  for (auto& [serial, route] : ring.routes) AddRoute(route, tally);
+void AddRing(ClientRing& ring, Tally& tally, bool all) {
+  for (auto& [serial, route] : ring.routes) {
+    if (all || !route.settled) AddRoute(route, tally);
+  }
   const ring::Counts::Values more = Take(ring.journal->without_route(), ring.counted);
   AddFailures(more, nullptr, nullptr, Direction::kInside, tally);
 }

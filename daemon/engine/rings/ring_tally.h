@@ -10,7 +10,8 @@ namespace onecopy::engine {
 // time, so each transfer is added once and nothing ever falls. Called before a route or a ring is
 // forgotten, and when somebody looks. What is refused on a route that was forgotten is not counted.
 void AddRoute(RouteRecord& route, Tally& tally);
-// All of its routes, and what named none.
-void AddRing(ClientRing& ring, Tally& tally);
+// All of its routes, and what named none. Those that are settled, of which there may be many, are
+// left out unless `all`: what was refused on them since is added in the end.
+void AddRing(ClientRing& ring, Tally& tally, bool all);
 
 }  // namespace onecopy::engine

@@ -235,7 +235,7 @@ void Rings::FileAll() {
 }
 
 void Rings::AddToTally() {
-  for (const auto& [prefix, ring] : by_prefix_) AddRing(*ring, needs_.tally);
+  for (const auto& [prefix, ring] : by_prefix_) AddRing(*ring, needs_.tally, false);
 }
 
 void Rings::TakeLongEnds(ClientRing& ring) {
@@ -272,8 +272,12 @@ void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
   std::vector<BufferId> buffers = route.buffers;
   for (const BufferId buffer : buffers) ++releasing_[buffer].routes;
   auto gone = [this, ring = by_prefix_.at(ring.prefix), place = route.place,
-               buffers = std::move(buffers)] {
+               serial = route.route->serial, buffers = std::move(buffers)] {
     ring->used[place] = false;
+    if (const auto known = ring->routes.find(serial); known != ring->routes.end()) {
+      AddRoute(known->second, needs_.tally);
+      known->second.settled = true;
+    }
     if (!ring->waiting.empty()) {
       Task first = std::move(ring->waiting.front());
       ring->waiting.erase(ring->waiting.begin());
@@ -356,7 +360,7 @@ void Rings::EndSession(const SessionId& session) {
 void Rings::Ended(const RingRef& ring) {
   TakeLongEnds(*ring);
   needs_.receipts.FileAll({ring.get()});
-  AddRing(*ring, needs_.tally);
+  AddRing(*ring, needs_.tally, true);
   by_prefix_.erase(ring->prefix);
   ring->charge.GiveBack();
   log::Debug("ring ended", {{"owner", ring->owner.ToString()},
