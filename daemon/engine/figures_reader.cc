@@ -4,11 +4,6 @@
 #include <utility>
 
 namespace onecopy::engine {
-namespace {
-
-constexpr size_t kMaxProbes = 1024;
-
-}  // namespace
 
 Figures FiguresReader::Read() {
   const Context& context = needs_.context;
@@ -44,7 +39,7 @@ Figures FiguresReader::Read() {
 void FiguresReader::AddProbes(const std::string& node, std::map<ProbeKey, double>& probes) const {
   for (const ProbeInfo& probe : needs_.probes.Describe(node)) {
     const bool all_lanes = probe.source_nic.empty() && probe.destination_nic.empty();
-    if (!all_lanes || !probe.viability.viable || probes.size() >= kMaxProbes) continue;
+    if (!all_lanes || !probe.viability.viable || probes.size() >= kMaxProbesTold) continue;
     double& fastest =
         probes[{probe.link, node, probe.source_memory + "-" + probe.destination_memory}];
     fastest = std::max(fastest, probe.bytes_per_second);

@@ -15,6 +15,17 @@
 
 namespace onecopy::engine {
 
+// How much is told apart of each, whatever peers say: a page of all of it is less than 1 MB. What
+// is beyond is added up under a name of its own.
+inline constexpr size_t kMaxPeersTold = 256;
+inline constexpr size_t kMaxBytesTold = 2048;
+inline constexpr size_t kMaxEndsTold = 512;
+inline constexpr size_t kMaxWorseTold = 256;
+inline constexpr size_t kMaxRefusalsTold = 512;
+inline constexpr size_t kMaxFailoversTold = 128;
+inline constexpr size_t kMaxReasonsTold = 128;
+inline constexpr size_t kMaxProbesTold = 1024;
+
 // As seen from this node. kElsewhere: ordered here, between two other nodes.
 enum class Direction : uint8_t { kIn, kOut, kInside, kElsewhere };
 
@@ -106,7 +117,6 @@ struct PeersFigures {
   std::map<NodeState, uint64_t> by_state;
   std::vector<PeerFigures> peers;  // configured or connected ones, at most kMaxPeersTold
 };
-inline constexpr size_t kMaxPeersTold = 256;
 
 // The fastest that probes found between two kinds of memory, by all lanes.
 struct ProbeKey {

@@ -11,12 +11,7 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMaxReasons = 128;
 constexpr size_t kMaxReasonBytes = 48;
-constexpr size_t kMaxWorse = 1024;
-constexpr size_t kMaxRefusals = 1024;
-constexpr size_t kMaxBytesKeys = 2048;
-constexpr size_t kMaxEndKeys = 2048;
 constexpr uint32_t kManyCopies = 9;  // and more
 constexpr std::string_view kOther = "other";
 constexpr std::string_view kMore = "(more)";
@@ -79,7 +74,7 @@ std::string Tally::Words::Take(const std::string& word, std::string_view instead
 }
 
 Tally::Tally(std::string node, std::set<std::string> links)
-    : node_(std::move(node)), links_(std::move(links)), reasons_(kMaxReasons) {}
+    : node_(std::move(node)), links_(std::move(links)), reasons_(kMaxReasonsTold) {}
 
 Direction Tally::DirectionOf(const TransferInfo& info) const {
   const bool from_here = info.source.node == node_;
@@ -105,7 +100,7 @@ void Tally::AddBytes(const std::string& path, const std::string& link, const std
   if (bytes == 0) return;
   TransferFigures::BytesKey key{path, LinkName(link), peer, direction};
   if (!peer.empty()) key.peer = peers_.Take(peer, kMore);
-  Room(figures_.bytes, key, kMaxBytesKeys,
+  Room(figures_.bytes, key, kMaxBytesTold,
        {std::string(kOther), std::string(kOther), std::string(kMore), direction}) += bytes;
 }
 
@@ -120,13 +115,13 @@ void Tally::AddPath(const std::string& path, uint32_t copies, const std::vector<
   const Refusal* const best = BestRefused(refused);
   if (best == nullptr) return;
   add(Room(figures_.worse, {copies, path, PathName(best->path), ReasonName(best->reason)},
-           kMaxWorse, {copies, path, std::string(kOther), "OTHER"}));
+           kMaxWorseTold, {copies, path, std::string(kOther), "OTHER"}));
 }
 
 void Tally::AddRefusals(const std::vector<Refusal>& refused, uint64_t transfers) {
   for (const Refusal& refusal : refused) {
     if (CouldNotBeMeant(refusal.reason)) continue;
-    Room(figures_.refusals, {PathName(refusal.path), ReasonName(refusal.reason)}, kMaxRefusals,
+    Room(figures_.refusals, {PathName(refusal.path), ReasonName(refusal.reason)}, kMaxRefusalsTold,
          {std::string(kOther), "OTHER"}) += transfers;
   }
 }
@@ -134,7 +129,8 @@ void Tally::AddRefusals(const std::vector<Refusal>& refused, uint64_t transfers)
 void Tally::AddFailovers(const std::vector<Attempt>& attempts) {
   for (size_t i = 1; i < attempts.size(); ++i) {
     if (attempts[i - 1].path == attempts[i].path) continue;
-    ++figures_.failovers[{PathName(attempts[i - 1].path), PathName(attempts[i].path)}];
+    ++Room(figures_.failovers, {PathName(attempts[i - 1].path), PathName(attempts[i].path)},
+           kMaxFailoversTold, {std::string(kOther), std::string(kOther)});
   }
 }
 
@@ -160,7 +156,7 @@ void Tally::Note(const TransferRecord& record) {
   }
   if (!info.part_of.empty()) return;
   const std::string reason = succeeded ? std::string() : ReasonName(info.error.reason());
-  ++Room(figures_.ended, {path, direction, info.state, reason}, kMaxEndKeys,
+  ++Room(figures_.ended, {path, direction, info.state, reason}, kMaxEndsTold,
          {std::string(kOther), direction, info.state, "OTHER"});
   if (!decided) return;
   AddRefusals(receipt.refused, 1);
@@ -191,7 +187,7 @@ void Tally::AddRingFailures(const Plan* plan, Direction direction, const Status&
   if (count == 0) return;
   const std::string path = plan == nullptr ? "none" : PathName(plan->path);
   Room(figures_.ended, {path, direction, TransferState::kFailed, ReasonName(why.reason())},
-       kMaxEndKeys, {std::string(kOther), direction, TransferState::kFailed, "OTHER"}) += count;
+       kMaxEndsTold, {std::string(kOther), direction, TransferState::kFailed, "OTHER"}) += count;
 }
 
 void Tally::DropPeer(const std::string& node) {

@@ -113,3 +113,45 @@ TEST_CASE("figures become series with their labels") {
   CHECK(page.Sum("onecopy_quota_refusals_total", {{"what", "buffers"}}) == 1);
   CHECK(page.Sum("onecopy_certificate_expiry_timestamp_seconds") == 1000);
 }
+
+TEST_CASE("a page of everything that can be told apart is less than 1 MB") {
+  Figures figures;
+  TransferFigures& transfers = figures.transfers;
+  const auto name = [](size_t i, size_t bytes) {
+    const std::string number = std::to_string(i);
+    return number + std::string(bytes - number.size(), 'x');
+  };
+  constexpr size_t kName = 63;  // of a node
+  constexpr size_t kPath = 26;  // "storage-direct+peer-direct"
+  constexpr size_t kReason = 20;
+  constexpr uint64_t kLarge = uint64_t{1} << 50;
+  for (size_t i = 0; i < kMaxBytesTold; ++i) {
+    transfers.bytes[{"storage-bounce+rdma-staged", "verbs", name(i, kName), Direction::kOut}] =
+        kLarge + i;
+  }
+  for (size_t i = 0; i < kMaxEndsTold; ++i) {
+    transfers
+        .ended[{name(i, kPath), Direction::kInside, TransferState::kSucceeded, name(i, kReason)}] =
+        kLarge;
+  }
+  for (size_t i = 0; i < kMaxWorseTold; ++i) {
+    transfers.worse[{5, name(i, kPath), name(i, kPath), name(i, kReason)}] = {kLarge, kLarge};
+  }
+  for (size_t i = 0; i < kMaxRefusalsTold; ++i) {
+    transfers.refusals[{name(i, kPath), name(i, kReason)}] = kLarge;
+  }
+  for (size_t i = 0; i < kMaxFailoversTold; ++i) {
+    transfers.failovers[{name(i, kPath), name(i, kPath)}] = kLarge;
+  }
+  for (size_t i = 0; i < kMaxReasonsTold; ++i) transfers.requests_refused[name(i, kReason)] = 1;
+  for (size_t i = 0; i < 28; ++i) transfers.durations[name(i, kPath)].Note({});
+  for (size_t i = 0; i < kMaxPeersTold; ++i) {
+    figures.peers.peers.push_back({name(i, kName), true, 1.0 / 3, 12'345});
+  }
+  for (size_t i = 0; i < kMaxProbesTold; ++i) {
+    figures.probes[{"verbs", name(i, kName), "cuda-cuda"}] = 1e11 / 3;
+  }
+  const Scrape page = PageOf(figures);
+  CHECK(page.text().size() < 1'000'000);
+  CHECK(page.series() > 6000);
+}
