@@ -9,23 +9,23 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("no GPU that torch can use", allow_module_level=True)
 
-from test_gpu import GIB, MIB, holding, pattern, seconds_of
+from test_gpu import GIB, MIB, holding, pattern, ratio, seconds_of
 
 OTHER = "cuda:1" if torch.cuda.device_count() > 1 else "cuda:0"
 
 
-def ratio(ours, plain, rounds=5):
+def beside_a_plain_copy(ours, plain):
     ours(), ours(), ours(), plain()  # by gRPC, which shows that a copy is one pass; then by the ring
-    return statistics.median(seconds_of(plain, 5) / seconds_of(ours, 5) for _ in range(rounds))  # one beside the other
+    return ratio(ours, plain)
 
 
-@pytest.mark.parametrize("size, floor", [(GIB, 0.85), (64 * MIB, 0.5), (MIB, 0.2)])
+@pytest.mark.parametrize("size, floor", [(GIB, 0.9), (64 * MIB, 0.75), (MIB, 0.5)])
 def test_a_tensor_comes_from_another_daemon_at_the_rate_of_a_plain_copy(pair, east, size, floor):
     with holding(pair.west, "far", size, OTHER) as other:
         mine = torch.zeros(size, dtype=torch.uint8, device="cuda:0")
         there = torch.ones(size, dtype=torch.uint8, device=OTHER)
         other.fill(5)
-        measured = ratio(lambda: east.transfer("west:far", mine), lambda: mine.copy_(there))
+        measured = beside_a_plain_copy(lambda: east.transfer("west:far", mine), lambda: mine.copy_(there))
         done = east.transfer("west:far", mine)
         assert done.receipt.path == "peer-direct"
         assert int(mine.sum(dtype=torch.int64)) == 5 * size
@@ -62,6 +62,6 @@ def test_a_tensor_goes_to_another_daemon(pair, east, size):
     with holding(pair.west, "far", size, OTHER) as other:
         mine = pattern(size)
         there = torch.empty(size, dtype=torch.uint8, device=OTHER)
-        measured = ratio(lambda: east.transfer(mine, "west:far"), lambda: there.copy_(mine))
+        measured = beside_a_plain_copy(lambda: east.transfer(mine, "west:far"), lambda: there.copy_(mine))
         print(f"{size} bytes to another daemon's GPU memory: {measured:.3f} of a plain copy and its wait")
         assert other.sum() == int(mine.sum(dtype=torch.int64))

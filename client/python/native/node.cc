@@ -19,9 +19,6 @@ namespace nb = nanobind;
 
 namespace {
 
-constexpr uint64_t kQuickBytes = uint64_t{4} << 30;  // as in client.h, of rings
-constexpr size_t kMostPairsSeen = 4096;
-
 std::string Dump(const cli::Json& document) {
   return document.dump(-1, ' ', false, cli::Json::error_handler_t::replace);
 }
@@ -77,17 +74,6 @@ void Note(FileCopy copied, TransferInfo* info) {
   info->bytes = info->bytes_done = copied.bytes;
   info->parts = copied.windows;
   info->receipt = std::move(copied.receipt);
-}
-
-// As far as the request says; 0 where it leaves that to the source.
-uint64_t SaidBytes(const TransferRequest& request) {
-  return request.source.bytes.value_or(request.destination.bytes.value_or(0));
-}
-
-// Whether rings carry such requests.
-bool MayBeQuick(const TransferRequest& request) {
-  return SaidBytes(request) <= kQuickBytes && request.ranges.empty() && !request.checksum &&
-         !request.deadline && !request.policy.client_file;
 }
 
 Client Connected(const ConnectOptions& options) {
@@ -263,7 +249,7 @@ std::pair<std::string, std::string> Node::Plan(const nb::tuple& request) {
 TransferSnapshot Node::Run(const nb::tuple& request, const nb::object& on_update,
                            const std::stop_source& stop) {
   TransferRequest wanted = ToRequest(request);
-  if (on_update.is_none() && !stop.stop_requested() && IsQuick(wanted)) {
+  if (on_update.is_none() && !stop.stop_requested() && quick_.Contains(wanted)) {
     return Ended(
         RunQuick(std::make_shared<const TransferRequest>(std::move(wanted)), stop.get_token()));
   }
@@ -272,13 +258,13 @@ TransferSnapshot Node::Run(const nb::tuple& request, const nb::object& on_update
         return client_.RunTransfer(wanted, note, std::move(token));
       },
       ToOnUpdate(on_update), stop));
-  NoteQuick(wanted);
+  quick_.Note(wanted);
   return ended;
 }
 
 std::unique_ptr<Prepared> Node::Prepare(const nb::tuple& request) {
   auto prepared = std::make_unique<Prepared>(ToRequest(request));
-  if (IsQuick(*prepared->request())) prepared->set_quick();
+  if (quick_.Contains(*prepared->request())) prepared->set_quick();
   return prepared;
 }
 
@@ -290,7 +276,7 @@ TransferSnapshot Node::RunPrepared(Prepared& prepared) {
         return client_.RunTransfer(*request, note, std::move(token));
       },
       {}, std::stop_source()));
-  if (NoteQuick(*request)) prepared.set_quick();
+  if (quick_.Note(*request)) prepared.set_quick();
   return ended;
 }
 
@@ -486,20 +472,6 @@ std::string Node::GetNode(const std::string& name) {
 
 std::string Node::ListNodes() {
   return Dump(cli::ListToJson(Unlocked([&] { return client_.ListNodes(); })));
-}
-
-bool Node::IsQuick(const TransferRequest& request) {
-  if (!MayBeQuick(request)) return false;
-  const MutexLock lock(mutex_);
-  return seen_.contains({request.source.buffer, request.destination.buffer});
-}
-
-bool Node::NoteQuick(const TransferRequest& request) {
-  if (SaidBytes(request) > kQuickBytes) return false;
-  const MutexLock lock(mutex_);
-  if (seen_.size() >= kMostPairsSeen) seen_.clear();
-  seen_.emplace(request.source.buffer, request.destination.buffer);
-  return MayBeQuick(request);
 }
 
 }  // namespace onecopy::python

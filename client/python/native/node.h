@@ -6,7 +6,6 @@
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <set>
 #include <stop_token>
 #include <string>
 #include <tuple>
@@ -16,6 +15,7 @@
 #include "client/python/native/mapped.h"
 #include "client/python/native/memory.h"
 #include "client/python/native/pool.h"
+#include "client/python/native/quick_pairs.h"
 #include "client/python/native/waiting.h"
 #include "onecopy/client.h"
 #include "transport/core/mutex.h"
@@ -168,19 +168,11 @@ class Node {
   std::string ListNodes();
 
  private:
-  using Pair = std::pair<std::string, std::string>;
-
-  // Prepared::quick, of what is asked for the first time: its ends have had small transfers that
-  // succeeded.
-  bool IsQuick(const TransferRequest& request);
-  // One has succeeded; whether the next one between these ends is quick.
-  bool NoteQuick(const TransferRequest& request);
   Result<TransferInfo> RunQuick(std::shared_ptr<const TransferRequest> request,
                                 const std::stop_token& stop);
 
   Client client_;
-  Mutex mutex_;
-  std::set<Pair> seen_ ONECOPY_GUARDED_BY(mutex_);  // ends of small transfers that succeeded
+  QuickPairs quick_;
 };
 
 }  // namespace onecopy::python

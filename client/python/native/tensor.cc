@@ -5,6 +5,7 @@
 
 #include "client/python/native/at_exit.h"
 #include "client/python/native/gil.h"
+#include "client/python/native/text.h"
 
 namespace onecopy::python {
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import collections
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _arrays, _native, _pieces, _pool, _registrations, _shared
 from ._errors import NotFound
-from ._requests import SEVERAL, Keeps, NothingToMove
+from ._requests import Keeps, NothingToMove
 from ._transfer import Transfer
 from ._values import Buffer, Endpoint
 
 if TYPE_CHECKING:
     from ._node import End, Node
 
+_SEVERAL = frozenset((list, tuple, dict, collections.OrderedDict))  # of others no request is known
 _MOST_KNOWN = 1024
 _MOST_ENDS = 65_536  # of all together
 # What does not change, or whose change the daemon's answer tells.
@@ -25,25 +27,41 @@ _LASTING = frozenset((Buffer, Endpoint, _shared.SharedArray, _shared.SharedPart,
 # GPU, the driver's number of the allocation.
 _Key = int | str | tuple[object, ...] | None
 # What must be so still: of an end that is known by its identity, that it is that one; of an array in memory that was
-# registered, that the registration has its owner.
-_Same = weakref.ref[Any] | _registrations.Registration | None
+# registered, that the registration has its owner; of one in our own memory, that this is the buffer with that id.
+_Same = weakref.ref[Any] | _registrations.Registration | str | None
 
 
 def _is_same(same: _Same, end: End) -> bool:
-    if same is None:
+    if same is None or isinstance(same, str):  # the daemon knows an id that has gone
         return True
-    if isinstance(same, _registrations.Registration):
-        return same.is_of(_registrations.owner_of(end))
-    return same() is end
+    if isinstance(same, weakref.ref):
+        return same() is end
+    return same.is_of(_registrations.owner_of(end))
+
+
+def _is_there(same: _Same, key: _Key) -> bool:
+    """Of what is only started: later nobody would look for the memory again."""
+    return not isinstance(same, str) or _id_of(key) == same
+
+
+def _id_of(key: _Key) -> str | None:
+    """Of the buffer that an array of ours, which is known by its memory, lies in."""
+    assert isinstance(key, tuple)
+    address, bytes, *_ = key
+    assert isinstance(address, int) and isinstance(bytes, int)
+    found = _shared.find(address, bytes)
+    return None if found is None else found[0].id
 
 
 class _Entry(NamedTuple):
     same: list[_Same]  # of each end
+    looks: bool  # whether each run looks at them
     prepared: _native.Prepared
     in_pool: bool  # whether a pool must hold memory while such a transfer runs
 
 
-_Keys = tuple[_Key, ...]
+_Keys = tuple[_Key, ...]  # the last one may be a policy
+Policy = tuple[int | None, str, str, bool]  # at_most, path, link, allow_emulated
 
 
 class Known:
@@ -58,9 +76,9 @@ class Known:
         self._of: dict[_Keys, _Entry] = {}
         self._ends = 0  # of all entries
 
-    def run(self, source: End, destination: End) -> Transfer | None:
+    def run(self, source: End, destination: End, policy: Policy | None) -> Transfer | None:
         """The transfer, once it has ended; None where the request is not known (any more)."""
-        keys, entry = self._find(source, destination)
+        keys, entry = self._find(source, destination, policy)
         if entry is None:
             return None
         try:
@@ -69,10 +87,10 @@ class Known:
             self._of.pop(keys, None)
             return None
 
-    def start(self, source: End, destination: End) -> Transfer | None:
+    def start(self, source: End, destination: End, policy: Policy | None) -> Transfer | None:
         """As `run`, without waiting for the end. What is returned keeps both ends."""
-        keys, entry = self._find(source, destination)
-        if entry is None or entry.in_pool:
+        keys, entry = self._find(source, destination, policy)
+        if entry is None or entry.in_pool or not all(map(_is_there, entry.same, keys)):
             return None
         try:
             return Transfer(self._native, self._native.start_prepared(entry.prepared), (source, destination))
@@ -80,18 +98,20 @@ class Known:
             self._of.pop(keys, None)
             return None
 
-    def run_first(self, source: End, destination: End, request: _pieces.Request, keeps: Keeps) -> Transfer:
+    def run_first(self, source: End, destination: End, policy: Policy | None, request: _pieces.Request,
+                  keeps: Keeps) -> Transfer:
         """Makes it by its request, which is known from then on, if the ends can be."""
         prepared = self._native.prepare(request)
         ended = self._native.run_prepared(prepared)
-        self._note(source, destination, prepared, keeps)
+        self._note(source, destination, policy, prepared, keeps)
         return Transfer(self._native, ended, None)
 
-    def start_first(self, source: End, destination: End, request: _pieces.Request, keeps: Keeps) -> _native.Transfer:
+    def start_first(self, source: End, destination: End, policy: Policy | None, request: _pieces.Request,
+                    keeps: Keeps) -> _native.Transfer:
         """Likewise, without waiting."""
         prepared = self._native.prepare(request)
         started = self._native.start_prepared(prepared)
-        self._note(source, destination, prepared, keeps)
+        self._note(source, destination, policy, prepared, keeps)
         return started
 
     def _key(self, end: End) -> _Key:
@@ -112,25 +132,22 @@ class Known:
 
     def _keys(self, ends: Sequence[End]) -> _Keys:
         """Empty where one of them has no key."""
-        keys: list[_Key] = []
-        for end in ends:
-            key = self._key(end)
-            if key is None:
-                return ()
-            keys.append(key)
-        return tuple(keys)
+        keys = tuple([self._key(end) for end in ends])
+        return () if None in keys else keys
 
-    def _find(self, source: End, destination: End) -> tuple[_Keys, _Entry | None]:
+    def _find(self, source: End, destination: End, policy: Policy | None) -> tuple[_Keys, _Entry | None]:
         if not self._of:
             return (), None
         ends = _ends(source, destination)
         keys = self._keys(ends)
+        if policy is not None:
+            keys = (*keys, policy)
         entry = self._of.get(keys)
-        if entry is not None and all(map(_is_same, entry.same, ends)):
-            return keys, entry
-        return keys, None
+        if entry is None or (entry.looks and not all(map(_is_same, entry.same, ends))):
+            return keys, None
+        return keys, entry
 
-    def _note(self, source: End, destination: End, prepared: _native.Prepared, keeps: Keeps) -> None:
+    def _note(self, source: End, destination: End, policy: Policy | None, prepared: _native.Prepared, keeps: Keeps) -> None:
         ends = _ends(source, destination)
         keys = self._keys(ends)
         if not keys or len(keys) != len(keeps.registrations) or len(keys) > _MOST_ENDS:
@@ -140,17 +157,21 @@ class Known:
         if len(self._of) >= _MOST_KNOWN or self._ends + len(keys) > _MOST_ENDS:
             self._of.clear()
             self._ends = 0
-        self._of[keys] = _Entry(list(map(_same, ends, keys, keeps.registrations)), prepared, bool(keeps.pools))
+        same = list(map(_same, ends, keys, keeps.registrations))
+        looks = not all(each is None or isinstance(each, str) for each in same)
+        if policy is not None:
+            keys = (*keys, policy)
+        self._of[keys] = _Entry(same, looks, prepared, bool(keeps.pools))
         self._ends += len(keys)
 
 
 def _ends(source: End, destination: End) -> Sequence[End]:
-    """Of one pair, or of all pairs of two lists or two mappings, the source before the destination; none for what belongs
-    together in no way."""
-    if not isinstance(source, SEVERAL):
+    """Of one pair, or of all pairs of two lists or two mappings, the source before the destination; none where the two do
+    not fit together."""
+    if type(source) not in _SEVERAL:
         return source, destination
     if isinstance(source, Mapping):
-        if not isinstance(destination, Mapping) or source.keys() != destination.keys():
+        if type(destination) not in _SEVERAL or not isinstance(destination, Mapping) or source.keys() != destination.keys():
             return ()
         pairs = [(each, destination[key]) for key, each in source.items()]
     elif isinstance(destination, (list, tuple)) and len(source) == len(destination):
@@ -163,15 +184,15 @@ def _ends(source: End, destination: End) -> Sequence[End]:
 def _is_lasting(key: _Key, registration: _registrations.Registration | None) -> bool:
     if not isinstance(key, tuple):
         return key is not None
-    address, bytes, _, on_gpu, *_ = key
-    if on_gpu:
+    if key[3]:  # on a GPU; without a registration in a pool
         return registration is None or bool(registration.owners)
-    assert isinstance(address, int) and isinstance(bytes, int)
-    return _shared.find(address, bytes) is not None
+    return _id_of(key) is not None
 
 
 def _same(end: End, key: _Key, registration: _registrations.Registration | None) -> _Same:
-    return weakref.ref(end) if isinstance(key, int) else registration
+    if isinstance(key, int):
+        return weakref.ref(end)
+    return _id_of(key) if isinstance(key, tuple) and not key[3] else registration
 
 
 class Prepared:

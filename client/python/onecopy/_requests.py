@@ -225,7 +225,7 @@ class Requests:
         if pieces is not None and len(pieces) == 0:
             raise NothingToMove("the list of ranges is empty", "BAD_SIZE", "pass at least one range, or omit ranges= to move everything")
         ends: _pieces.Ends
-        if isinstance(source, SEVERAL) or isinstance(destination, SEVERAL):
+        if isinstance(source, _SEVERAL) or isinstance(destination, _SEVERAL):
             if pieces is not None:
                 raise InvalidArgument("several arrays have ranges of their own", "BAD_ARGUMENT",
                                       "pass ranges with one source and one destination, or none")
@@ -277,7 +277,7 @@ class Requests:
         return joining.ends(), places
 
 
-SEVERAL = (list, tuple, Mapping)
+_SEVERAL = (list, tuple, Mapping)
 
 
 class NothingToMove(InvalidArgument):

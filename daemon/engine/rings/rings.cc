@@ -142,10 +142,6 @@ Status Rings::WhatEnded(const ClientRing& ring, const RouteRecord& route) const 
 
 void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute> reply) {
   RouteRecord& route = made.record;
-  route.steps = made.way->steps();
-  route.route->way = std::move(made.way);
-  route.route->long_way = std::move(made.long_way);
-  route.given.max_bytes = route.route->max_bytes();
   if (Status ended = WhatEnded(*ring, route); !ended.ok()) return reply(ended);
   const auto place = std::find(ring->used.begin(), ring->used.end(), false);
   if (place == ring->used.end()) {
@@ -166,6 +162,10 @@ void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute>
   Status full = charged();
   if (!full.ok() && MakeRoom(RingsOf(ring->owner))) full = charged();
   if (!full.ok()) return reply(full);
+  route.steps = made.way->steps();
+  route.route->way = std::move(made.way);
+  route.route->long_way = std::move(made.long_way);
+  route.given.max_bytes = route.route->max_bytes();
   *place = true;
   const uint64_t serial = route.route->serial;
   route.place = static_cast<uint32_t>(place - ring->used.begin());

@@ -88,7 +88,7 @@ TEST_CASE("an empty file gives the documented defaults") {
   CHECK(config.limits.grants == Limit{8192, 65'536});
   CHECK(config.limits.transfers == Limit{16'384, 65'536});
   CHECK(config.limits.rings == Limit{256, 1024});
-  CHECK(config.limits.routes == Limit{1024, 8192});
+  CHECK(config.limits.routes == Limit{4096, 32'768});
   CHECK(config.limits.openings == Limit{4096, 65'536});
   CHECK(config.limits.files == Limit{512, 4096});
   CHECK(config.limits.arrivals == Limit{4096, 65'536});

@@ -227,7 +227,7 @@ TEST_CASE("a route that was not used for long makes room for another one") {
 TEST_CASE("a user whose routes are all in use has a new one in place of the oldest of any ring") {
   EngineCluster cluster({"east"}, [](const std::string&, NodePlan& plan) {
     plan.options.unused_route = std::chrono::nanoseconds(0);
-    plan.options.limits.routes = {2, 3};
+    plan.options.limits.routes = {2, 8};
   });
   EngineNode& east = cluster["east"];
   const Principal alice = east.Attach(1000);
