@@ -32,17 +32,17 @@ const std::string& LinkOf(const TransferInfo& info) {
   return info.receipt.link.empty() && info.plan ? info.plan->link : info.receipt.link;
 }
 
-// A path that could not have been meant is not refused.
-bool CouldNotBeMeant(const std::string& reason) {
+// Reasons that say that a path does not apply at all, which nobody can act on.
+bool CouldNotApply(const std::string& reason) {
   return reason == reasons::kNotApplicable || reason == reasons::kSameNode ||
          reason == reasons::kOtherNode;
 }
 
-// The highest rung that was refused though it could have been.
+// The best path that applied and was refused.
 const Refusal* BestRefused(const std::vector<Refusal>& refused) {
   for (const plan::Rung& rung : plan::kLadder) {
     for (const Refusal& refusal : refused) {
-      if (plan::RungNameOf(refusal.path) == rung.name && !CouldNotBeMeant(refusal.reason)) {
+      if (plan::RungNameOf(refusal.path) == rung.name && !CouldNotApply(refusal.reason)) {
         return &refusal;
       }
     }
@@ -120,7 +120,7 @@ void Tally::AddPath(const std::string& path, uint32_t copies, const std::vector<
 
 void Tally::AddRefusals(const std::vector<Refusal>& refused, uint64_t transfers) {
   for (const Refusal& refusal : refused) {
-    if (CouldNotBeMeant(refusal.reason)) continue;
+    if (CouldNotApply(refusal.reason)) continue;
     Room(figures_.refusals, {PathName(refusal.path), ReasonName(refusal.reason)}, kMaxRefusalsTold,
          {std::string(kOther), "OTHER"}) += transfers;
   }

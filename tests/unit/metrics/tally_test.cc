@@ -83,7 +83,7 @@ TEST_CASE("records of what a ring carried are not counted once more") {
   CHECK(tally.figures().copies.at(1).bytes == 5 * 4096);
 }
 
-TEST_CASE("the best path that could have been is the one that worse ones are held against") {
+TEST_CASE("a worse path is held against the best one that applied") {
   Tally tally("here", {"tcp"});
   TransferRecord record = Ended("there", "here", "tcp-staged", 10);
   record.info.receipt.refused = {{"tcp-direct", "SWITCHED_OFF", "", ""},
