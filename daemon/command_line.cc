@@ -16,7 +16,8 @@ void Define(CLI::App& app, CommandLine& line) {
   config::Overrides& flags = line.overrides;
   app.set_version_flag("--version", std::string("onecopyd ") + kVersion);
   app.footer(
-      "Prints one line when it serves: ready name=NAME listen=HOST:PORT run-dir=DIR\n"
+      "Prints one line when it serves: ready name=NAME listen=HOST:PORT run-dir=DIR "
+      "metrics=HOST:PORT\n"
       "SIGTERM lets running transfers end, then it exits. Example, two daemons on one machine:\n"
       "  onecopyd --name west --listen 127.0.0.1:7711 --run-dir /tmp/west\n"
       "  onecopyd --name east --listen 127.0.0.1:7701 --run-dir /tmp/east --peer "
@@ -31,6 +32,9 @@ void Define(CLI::App& app, CommandLine& line) {
       ->type_name("HOST:PORT");
   app.add_option("--lanes", flags.lanes,
                  "where the lanes of the tcp link arrive; default: the next port")
+      ->type_name("HOST:PORT");
+  app.add_option("--metrics-listen", flags.metrics_listen,
+                 "where metrics are served on this machine; default 127.0.0.1:9464; off: nowhere")
       ->type_name("HOST:PORT");
   app.add_option("--peer", flags.peers, "another node; may be given several times")
       ->type_name("NAME=HOST:PORT")

@@ -84,9 +84,9 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options, cons
 Status Daemon::Begin(const DaemonOptions& options, const std::vector<std::string>& peers) {
   const std::string config = folder_->path() + "/config.toml";
   ONECOPY_RETURN_IF_ERROR(WriteConfig(config, options));
-  std::vector<std::string> arguments = {"--config",  config,     "--name",
-                                        name_,       "--listen", options.address + ":0",
-                                        "--run-dir", RunDir()};
+  std::vector<std::string> arguments = {
+      "--config",  config,   "--name",           name_, "--listen", options.address + ":0",
+      "--run-dir", RunDir(), "--metrics-listen", "off"};
   for (const std::string& peer : peers) {
     arguments.insert(arguments.end(), {"--peer", peer});
   }

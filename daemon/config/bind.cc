@@ -68,6 +68,9 @@ class Binder {
     if (!top.settings.Text("api_listen").empty()) {
       config_.api_listen = Address("", "api_listen");
     }
+    if (top.settings.Text("metrics_listen") != kOff) {
+      config_.metrics_listen = Address("", "metrics_listen");
+    }
     config_.run_dir = top.settings.Text("run_dir");
     config_.uid_domain = Name("", "uid_domain");
     config_.insecure = top.settings.Bool("insecure");

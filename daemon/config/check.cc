@@ -106,6 +106,28 @@ void CheckApi(const Config& config, const KeyLines& line_of, Problems& problems)
   }
 }
 
+void CheckMetrics(const Config& config, const KeyLines& line_of, Problems& problems) {
+  if (!config.metrics_listen) return;
+  const uint32_t line = line_of("metrics_listen");
+  const os::HostPort& metrics = *config.metrics_listen;
+  if (!os::IsLoopback(metrics.host)) {
+    problems.Add(line, "metrics_listen is " + metrics.ToString() +
+                           ", beyond this machine, where metrics would be plain text for everyone: "
+                           "use a loopback address, and let an agent on this machine or a proxy "
+                           "with TLS pass them on");
+  } else if (metrics.host.find(':') != std::string::npos) {
+    problems.Add(line, "metrics_listen is " + metrics.ToString() +
+                           ": the HTTP server has no IPv6; use 127.0.0.1");
+  }
+  if (metrics.port == 0) return;
+  for (const auto& [name, address] : {std::pair<std::string, os::HostPort>{"listen", config.listen},
+                                      {"lanes", config.LanesAddress()}}) {
+    if (metrics != address) continue;
+    problems.Add(line,
+                 "metrics_listen and " + name + " must differ: both are " + address.ToString());
+  }
+}
+
 }  // namespace
 
 void CheckWhole(const Config& config, const KeyLines& line_of, Problems& problems) {
@@ -113,6 +135,7 @@ void CheckWhole(const Config& config, const KeyLines& line_of, Problems& problem
   CheckPeers(config, line_of, problems);
   CheckLimits(config.limits, line_of, problems);
   CheckApi(config, line_of, problems);
+  CheckMetrics(config, line_of, problems);
   if (!config.lanes && config.listen.port == UINT16_MAX) {
     problems.Add(line_of("listen"),
                  "lanes must be set: there is no port after that of listen, 65535");

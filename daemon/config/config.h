@@ -107,6 +107,8 @@ struct Config {
   std::optional<os::HostPort> lanes;  // absent: see LanesAddress
   // Where clients of other machines reach the API, by TLS alone; absent: nowhere.
   std::optional<os::HostPort> api_listen;
+  // Where metrics are served, on this machine alone; absent: nowhere.
+  std::optional<os::HostPort> metrics_listen;
   std::string run_dir;  // empty: /run/onecopy, else $XDG_RUNTIME_DIR/onecopy
   std::string uid_domain;
   bool insecure = false;
@@ -194,8 +196,9 @@ Config Merge(const Config& running, const Config& wanted);
 // Flags; what is absent leaves the file's value.
 struct Overrides {
   std::optional<std::string> name;
-  std::optional<std::string> listen;  // HOST:PORT
-  std::optional<std::string> lanes;   // HOST:PORT
+  std::optional<std::string> listen;          // HOST:PORT
+  std::optional<std::string> lanes;           // HOST:PORT
+  std::optional<std::string> metrics_listen;  // HOST:PORT, or "off"
   std::optional<std::string> run_dir;
   std::vector<std::string> peers;  // NAME=HOST:PORT; replaces the address of a peer of the file
 };

@@ -1,6 +1,7 @@
 #include "daemon/config/check.h"
 #include "daemon/config/config.h"
 #include "daemon/config/problems.h"
+#include "daemon/config/sections.h"
 #include "daemon/config/value_text.h"
 #include "transport/core/name.h"
 #include "transport/os/machine.h"
@@ -51,6 +52,13 @@ Status Apply(const Overrides& overrides, Config& config) {
   if (overrides.lanes) {
     if (auto lanes = Address("--lanes", *overrides.lanes, problems)) config.lanes = *lanes;
     SetText("lanes", *overrides.lanes, config);
+  }
+  if (overrides.metrics_listen) {
+    config.metrics_listen.reset();
+    if (*overrides.metrics_listen != kOff) {
+      config.metrics_listen = Address("--metrics-listen", *overrides.metrics_listen, problems);
+    }
+    SetText("metrics_listen", *overrides.metrics_listen, config);
   }
   if (overrides.run_dir) {
     config.run_dir = *overrides.run_dir;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/config/config.h"
@@ -16,6 +17,9 @@ struct SectionSpec {
   std::vector<SettingSpec> keys;
   bool example = false;  // the name is one of any number: peers.west
 };
+
+// What `metrics_listen` is where metrics are not served.
+inline constexpr std::string_view kOff = "off";
 
 // The only version of the file that there is.
 inline constexpr int64_t kVersion = 1;

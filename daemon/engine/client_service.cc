@@ -23,6 +23,12 @@ Status AdministratorsOnly(const std::string& what) {
 
 void ClientService::CreateTransfer(const Principal& who, TransferRequest request,
                                    RangeGroups ranges, Reply<TransferInfo> reply) {
+  if (!request.validate_only) {
+    reply = [this, reply = std::move(reply)](Result<TransferInfo> made) mutable {
+      if (!made.ok()) needs_.tally.NoteRefused(made.status());
+      reply(std::move(made));
+    };
+  }
   // The word of who passed a descriptor alone makes a buffer a file; without a buffer it is a file
   // of that node's.
   for (Endpoint* end : {&request.source, &request.destination}) {

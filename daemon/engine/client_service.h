@@ -24,6 +24,7 @@
 #include "daemon/engine/transfers/coordinator.h"
 #include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/series.h"
+#include "daemon/engine/transfers/tally.h"
 #include "daemon/engine/transfers/transfers.h"
 
 namespace onecopy::engine {
@@ -54,6 +55,7 @@ class ClientService final : public ClientApi {
     Openings& openings;
     Mappings& mappings;
     Removal& removal;
+    Tally& tally;
   };
 
   explicit ClientService(const Needs& needs) : needs_(needs) {}

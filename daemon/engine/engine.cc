@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <future>
+#include <set>
 #include <utility>
 
 #include "daemon/engine/arrivals/arrivals.h"
@@ -10,6 +11,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/client_service.h"
+#include "daemon/engine/figures_reader.h"
 #include "daemon/engine/inventory.h"
 #include "daemon/engine/mapping/mappings.h"
 #include "daemon/engine/peer_service.h"
@@ -49,6 +51,7 @@
 #include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/sources.h"
+#include "daemon/engine/transfers/tally.h"
 #include "daemon/engine/transfers/transfers.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
@@ -67,6 +70,12 @@ std::vector<T*> Pointers(const std::vector<std::unique_ptr<T>>& owned) {
   pointers.reserve(owned.size());
   for (const auto& one : owned) pointers.push_back(one.get());
   return pointers;
+}
+
+std::set<std::string> NamesOf(const std::vector<Link*>& links) {
+  std::set<std::string> names;
+  for (const Link* link : links) names.insert(link->name());
+  return names;
 }
 
 }  // namespace
@@ -129,6 +138,7 @@ struct Engine::State {
         exporter(context, peers, buffers, tickets),
         importer(context),
         transfers(context),
+        tally(context.node(), NamesOf(context.links)),
         remote_transfers(context, peers, transfers),
         series(context, owners, peers, transfers, remote_transfers),
         moves({context, catalog, peers, {connections, registrations}, slots, planning, series},
@@ -160,7 +170,8 @@ struct Engine::State {
         ring_routes(
             {context, buffers, grants, tickets, peers, connections, planning, remote_routes}),
         ring_receipts(context, transfers, buffers, arrivals, rate_watch),
-        rings({context, sessions, buffers, grants, peers, openings, ring_routes, ring_receipts},
+        rings({context, sessions, buffers, grants, peers, openings, ring_routes, ring_receipts,
+               tally},
               context.options.ring_spin),
         removal({owners, buffers, grants, mappings, rings, openings, exporter}),
         self({context,  owners,       peers,     connections, tickets,     exports,
@@ -170,7 +181,8 @@ struct Engine::State {
         client({context, owners,     sessions,  buffers,          files,  grants,
                 views,   inventory,  arrivals,  catalog,          peers,  nodes,
                 probes,  path_rates, transfers, remote_transfers, orders, series,
-                rings,   openings,   mappings,  removal}) {}
+                rings,   openings,   mappings,  removal,          tally}),
+        figures({context, tally, transfers, rings, slots, buffers, peers, probes}) {}
 
   void Wire();
   void CancelAll(const Status& why);
@@ -219,6 +231,7 @@ struct Engine::State {
   MemoryExporter exporter;
   MemoryImporter importer;
   Transfers transfers;
+  Tally tally;
   RemoteTransfers remote_transfers;
   Series series;
   Moves moves;
@@ -235,6 +248,7 @@ struct Engine::State {
   Removal removal;
   PeerService self;
   ClientService client;
+  FiguresReader figures;
   bool stopped = false;
   bool returning_memory = false;
 };
@@ -285,6 +299,7 @@ void Engine::State::Wire() {
     if (buffer != nullptr) context.EndLeases(buffer->region);
   });
   transfers.OnFinal([this](const TransferRecord& record) {
+    tally.Note(record);
     sources.Forget(record.info.id);
     bundles.OnFinal(record);
     series.OnFinal(record);
@@ -317,6 +332,8 @@ void Engine::State::Wire() {
              openings.DropPeer(
                  node, {Code::kUnavailable, reasons::kPeerDown, "node " + node + " has gone"});
              remote_transfers.PeerGone(node);
+             rings.AddToTally();
+             tally.DropPeer(node);
            },
        .distrusted =
            [this](const std::string& node, const Status& why) {
@@ -408,6 +425,11 @@ Status Engine::AdmitPeer(const std::string& node, bool local) {
 
 void Engine::Start(const std::string& address) {
   loop().Post([state = state_.get(), address] { state->peers.Start(address); });
+}
+
+void Engine::ReadFigures(UniqueFunction<void(Figures)> reply) {
+  loop().Post(
+      [state = state_.get(), reply = std::move(reply)]() mutable { reply(state->figures.Read()); });
 }
 
 void Engine::SetPeers(std::vector<PeerOptions> peers) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/engine/api/client_api.h"
+#include "daemon/engine/api/figures.h"
 #include "daemon/engine/api/mapping_api.h"
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/api/ring_api.h"
@@ -15,6 +16,7 @@
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
 #include "transport/core/store.h"
+#include "transport/core/unique_function.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
@@ -45,6 +47,9 @@ class Engine {
   bool has_stores() const;  // any thread
   // Whether calls of that node may be made: see Admission.
   Status AdmitPeer(const std::string& node, bool local);
+
+  // Any thread: `reply` runs once, on the engine's thread, unless the engine stops before.
+  void ReadFigures(UniqueFunction<void(Figures)> reply);
 
   // Any thread: begins to connect to peers, and to answer them. `address` is where they reach this
   // node, HOST:PORT, which may be known only once its server listens.

@@ -66,6 +66,17 @@ class Log {
     }
   }
 
+  uint64_t Dropped() {
+    std::shared_ptr<log::Output> output;
+    uint64_t dropped = 0;
+    {
+      const MutexLock lock(mutex_);
+      output = output_;
+      dropped = dropped_;
+    }
+    return dropped + (output == nullptr ? 0 : output->dropped());
+  }
+
  private:
   bool Wanted(const Decision& decision, bool denied) const ONECOPY_REQUIRES(mutex_) {
     if (denied) return options_.level >= Level::kDenied;
@@ -82,6 +93,7 @@ class Log {
                                of.left + minutes.count() * options_.most_per_minute);
     if (of.left < 1) {
       ++of.left_out;
+      ++dropped_;
       return false;
     }
     of.left -= 1;
@@ -108,6 +120,7 @@ class Log {
   Mutex mutex_;
   Options options_ ONECOPY_GUARDED_BY(mutex_);
   std::shared_ptr<log::Output> output_ ONECOPY_GUARDED_BY(mutex_);
+  uint64_t dropped_ ONECOPY_GUARDED_BY(mutex_) = 0;
   std::map<std::string, Allowance, std::less<>> of_ ONECOPY_GUARDED_BY(mutex_);  // by who asks
 };
 
@@ -155,5 +168,7 @@ bool IsDenial(const Status& status) {
 }
 
 void Write(const Decision& decision) { TheLog().Write(decision); }
+
+uint64_t Dropped() { return TheLog().Dropped(); }
 
 }  // namespace onecopy::audit

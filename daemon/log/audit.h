@@ -59,4 +59,8 @@ bool IsDenial(const Status& status);
 // is no decision and only written by kAll.
 void Write(const Decision& decision);
 
+// How many records were never written: beyond somebody's allowance, or because the audit log's own
+// file did not keep up. What goes to the log is counted there.
+uint64_t Dropped();
+
 }  // namespace onecopy::audit

@@ -76,6 +76,8 @@ void SetOutput(std::shared_ptr<Output> output) {
 
 bool Flush(std::chrono::milliseconds limit) { return CurrentOutput()->Flush(limit); }
 
+uint64_t Dropped() { return CurrentOutput()->dropped(); }
+
 namespace internal {
 
 std::atomic<Level> level = Level::kInfo;

@@ -65,6 +65,7 @@ Status Open(Format format);
 
 // Of where records go now; see Output.
 bool Flush(std::chrono::milliseconds limit);
+uint64_t Dropped();
 
 // Sends records to `output` from now on; for tests.
 void SetOutput(std::shared_ptr<Output> output);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/ring/counts.h"
 #include "daemon/ring/entry.h"
 #include "daemon/ring/long_ends.h"
 
@@ -41,8 +42,8 @@ class Journal {
     for (size_t i = 0; i < kWords; ++i) slot.words[i].store(words[i], std::memory_order_relaxed);
     slot.version.store(version + 2, std::memory_order_release);
     const bool succeeded = entry.outcome == Outcome::kSucceeded;
-    (succeeded ? succeeded_ : failed_).fetch_add(1, std::memory_order_relaxed);
-    if (succeeded) bytes_.fetch_add(entry.bytes, std::memory_order_relaxed);
+    (succeeded ? succeeded_ : failed_).Add(1);
+    if (succeeded) bytes_.Add(entry.bytes);
   }
 
   // Nothing for one that has not ended, never was, or has been written over since.
@@ -71,9 +72,12 @@ class Journal {
   }
 
   // Of all that were written.
-  uint64_t succeeded() const { return succeeded_.load(std::memory_order_relaxed); }
-  uint64_t failed() const { return failed_.load(std::memory_order_relaxed); }
-  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  uint64_t succeeded() const { return succeeded_.Read(); }
+  uint64_t failed() const { return failed_.Read(); }
+  uint64_t bytes() const { return bytes_.Read(); }
+
+  // Of those that named no route of the ring.
+  Counts& without_route() { return without_route_; }
 
  private:
   static constexpr size_t kWords = 9;
@@ -84,9 +88,10 @@ class Journal {
 
   std::unique_ptr<std::array<Slot, kEntries>> slots_;
   LongEnds long_ends_;
-  std::atomic<uint64_t> succeeded_{0};
-  std::atomic<uint64_t> failed_{0};
-  std::atomic<uint64_t> bytes_{0};
+  OneWriterCount succeeded_;
+  OneWriterCount failed_;
+  OneWriterCount bytes_;
+  Counts without_route_;
 };
 
 }  // namespace onecopy::ring

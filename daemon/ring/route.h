@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "daemon/ring/counts.h"
 #include "onecopy/range.h"
 #include "onecopy/status.h"
 #include "transport/core/mutex.h"
@@ -57,6 +58,7 @@ struct Route {
   }
 
   uint64_t under_way = 0;  // ring's thread
+  Counts counts;           // see there
 
  private:
   Status why_;

@@ -139,8 +139,9 @@ Outcome ServedRing::Check(const Request& request, const Route* route, bool drain
   return overlap ? Outcome::kOverlap : Outcome::kSucceeded;
 }
 
-void ServedRing::Refuse(const Request& request, const Route* route, Outcome outcome,
+void ServedRing::Refuse(const Request& request, Route* route, Outcome outcome,
                         Clock::time_point now) {
+  (route == nullptr ? journal_->without_route() : route->counts).NoteFailure(outcome);
   journal_->Write({request.number, route == nullptr ? 0 : route->serial, request.from, request.to,
                    request.bytes, outcome, now, now, now});
   if (outcome == Outcome::kRevoked) {
@@ -210,6 +211,11 @@ void ServedRing::Conclude(Operation& operation, const Status& failure, Clock::ti
   }
   const auto took =
       std::chrono::duration_cast<std::chrono::nanoseconds>(now - operation.entry.begun);
+  if (operation.entry.outcome == Outcome::kSucceeded) {
+    route.counts.NoteSuccess(operation.entry.bytes, took);
+  } else {
+    route.counts.NoteFailure(operation.entry.outcome);
+  }
   end_.Complete(operation.entry.number, static_cast<uint64_t>(took.count()), said.code(),
                 said.reason());
   --route.under_way;

@@ -77,7 +77,7 @@ class ServedRing {
   bool HasRoom() const;
   void Serve(const Request& request, Clock::time_point now, bool draining);
   Outcome Check(const Request& request, const Route* route, bool draining) const;
-  void Refuse(const Request& request, const Route* route, Outcome outcome, Clock::time_point now);
+  void Refuse(const Request& request, Route* route, Outcome outcome, Clock::time_point now);
   void MarkNew(uint32_t first);
   void Conclude(Operation& operation, const Status& failure, Clock::time_point now);
   void RemoveIdle();

@@ -32,7 +32,7 @@ class Node:
         self._cli = programs / "onecopy"
         ready = place / f"{name}.ready"
         command = [programs / "onecopyd", "--name", name, "--listen", "127.0.0.1:0", "--lanes", "127.0.0.1:0",
-                   "--run-dir", self.run_dir]
+                   "--metrics-listen", "off", "--run-dir", self.run_dir]
         for peer in peers:
             command += ["--peer", f"{peer.name}={peer.address}"]
         with ready.open("wb") as out, (place / f"{name}.log").open("wb") as log:

@@ -26,8 +26,9 @@ struct Start {
 };
 
 CommandResult Run(const Start& start) {
-  std::vector<std::string> arguments = {"--name",  start.name,  "--listen",  start.listen,
-                                        "--lanes", start.lanes, "--run-dir", start.run_dir};
+  std::vector<std::string> arguments = {"--name",           start.name,  "--listen",  start.listen,
+                                        "--lanes",          start.lanes, "--run-dir", start.run_dir,
+                                        "--metrics-listen", "off"};
   arguments.insert(arguments.end(), start.more.begin(), start.more.end());
   return RunCommand("onecopyd", arguments, {}, start.in_child);
 }
@@ -59,11 +60,12 @@ std::function<void()> Limited(__rlimit_resource what, rlim_t most) {
 // Serves, or says what it lacks: never by a signal, and never without a word.
 void CheckServesOrSaysWhy(const std::function<void()>& in_child) {
   TempFolder folder;
-  Process daemon({.program = "onecopyd",
-                  .arguments = {"--name", "north", "--listen", "127.0.0.1:0", "--lanes",
-                                "127.0.0.1:0", "--run-dir", folder / "run"},
-                  .error_file = folder / "err",
-                  .in_child = in_child});
+  Process daemon(
+      {.program = "onecopyd",
+       .arguments = {"--name", "north", "--listen", "127.0.0.1:0", "--lanes", "127.0.0.1:0",
+                     "--run-dir", folder / "run", "--metrics-listen", "off"},
+       .error_file = folder / "err",
+       .in_child = in_child});
   const std::string first = daemon.ReadLine();
   if (!first.empty()) {
     CHECK(first.find("ready ") == 0);

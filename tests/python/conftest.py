@@ -31,8 +31,8 @@ class Daemon:
 
     def _start(self, listen):
         self.process = subprocess.Popen(
-            [BIN / "onecopyd", "--name", self.name, "--listen", listen, "--lanes", "127.0.0.1:0", "--run-dir",
-             self.run_dir, *self._arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log, text=True)
+            [BIN / "onecopyd", "--name", self.name, "--listen", listen, "--lanes", "127.0.0.1:0",
+             "--metrics-listen", "off", "--run-dir", self.run_dir, *self._arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log, text=True)
         ready = self.process.stdout.readline()
         if not ready.startswith(f"ready name={self.name} "):
             raise RuntimeError(f"onecopyd does not serve: {ready}{(self._folder / 'log').read_text()}")

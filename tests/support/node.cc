@@ -62,6 +62,10 @@ Node::~Node() = default;
 void Node::Start() {
   std::vector<std::string> arguments = {"--name",  name_,          "--listen",  address_,
                                         "--lanes", options_.lanes, "--run-dir", run_dir_};
+  // A test may name it in its own configuration.
+  if (options_.config.find("metrics_listen") == std::string::npos) {
+    arguments.insert(arguments.end(), {"--metrics-listen", options_.metrics});
+  }
   for (const std::string& peer : options_.peers)
     arguments.insert(arguments.end(), {"--peer", peer});
   if (!options_.config.empty()) {
@@ -79,6 +83,7 @@ void Node::Start() {
     throw std::runtime_error("onecopyd does not serve: " + ready + Log());
   }
   address_ = ValueAfter(ready, "listen");
+  metrics_ = ValueAfter(ready, "metrics");
 }
 
 std::string Node::Log() const { return ReadFile(folder_ / "log"); }

@@ -36,6 +36,7 @@ struct NodeOptions {
   std::string config = {};                  // text of a configuration file, without `version`
   std::string listen = "127.0.0.1:0";
   std::string lanes = "127.0.0.1:0";
+  std::string metrics = "off";                // HOST:PORT: see Node::metrics
   std::string run_dir = {};                   // empty: a folder of its own
   std::vector<std::string> environment = {};  // "NAME=value", beside the test's own
   std::function<void()> in_child = {};
@@ -51,6 +52,7 @@ class Node {
   const std::string& name() const { return name_; }
   const std::string& address() const { return address_; }  // HOST:PORT for peers
   const std::string& run_dir() const { return run_dir_; }
+  const std::string& metrics() const { return metrics_; }  // HOST:PORT; "none", or empty: off
   std::string AsPeer() const { return name_ + "=" + address_; }
   Process& process() { return *process_; }
   std::string Log() const;
@@ -81,6 +83,7 @@ class Node {
   TempFolder folder_;
   std::string run_dir_;
   std::string address_;
+  std::string metrics_;
   std::unique_ptr<Process> process_;
 };
 

@@ -264,6 +264,7 @@ struct Ledger::Books {
   std::map<Owner, Account> accounts ONECOPY_GUARDED_BY(mutex);  // of payers
   std::array<Sum, kChargedKinds> counts ONECOPY_GUARDED_BY(mutex){};
   std::array<Sum, kChargedKinds> kind_bytes ONECOPY_GUARDED_BY(mutex){};
+  std::array<uint64_t, kChargedKinds> refused ONECOPY_GUARDED_BY(mutex){};  // ever
   Sum shared ONECOPY_GUARDED_BY(mutex);               // bytes of the kinds that are of the share
   uint64_t memory ONECOPY_GUARDED_BY(mutex) = 0;      // bytes of everything
   uint64_t given_back ONECOPY_GUARDED_BY(mutex) = 0;  // by large ones, since `fell` ran last
@@ -324,7 +325,10 @@ Status Ledger::TakeInto(Charge& charge, Charged kind, const Owner& owner, bool a
                         uint64_t bytes) const {
   const Owner payer = PayerOf(owner);
   const MutexLock lock(books_->mutex);
-  ONECOPY_RETURN_IF_ERROR(books_->Check(payer, kind, administrator, bytes));
+  if (Status full = books_->Check(payer, kind, administrator, bytes); !full.ok()) {
+    ++books_->refused[static_cast<size_t>(kind)];
+    return full;
+  }
   Account& account = books_->Ensure(payer);
   books_->Add(account, kind, administrator, 1, RuleOf(kind).one + bytes);
   charge.books_ = books_;
@@ -399,6 +403,33 @@ std::vector<AccountInfo> Ledger::Describe(size_t most) const {
   std::vector<AccountInfo> told;
   for (size_t i = 0; i < std::min(most, all.size()); ++i) told.push_back(std::move(all[i].second));
   return told;
+}
+
+std::vector<QuotaFigures> Ledger::Quotas() const {
+  std::map<std::string, QuotaFigures> by_key;
+  uint64_t of_bytes_alone = 0;
+  const MutexLock lock(books_->mutex);
+  for (size_t i = 0; i < kChargedKinds; ++i) {
+    const Rule& rule = kRules[i];
+    if (rule.number == nullptr) {
+      of_bytes_alone += books_->refused[i];
+      continue;
+    }
+    const uint64_t limit = (books_->limits.*rule.number).total;
+    // Several kinds may have one limit, each for itself: the fullest is told of.
+    QuotaFigures& quota = by_key[std::string(rule.key)];
+    quota.used = std::max<uint64_t>(quota.used, books_->counts[i].all);
+    quota.limit = limit;
+    quota.refused += books_->refused[i];
+  }
+  std::vector<QuotaFigures> quotas;
+  quotas.reserve(by_key.size() + 1);
+  for (auto& [key, quota] : by_key) {
+    quota.what = key;
+    quotas.push_back(std::move(quota));
+  }
+  quotas.push_back({"memory", books_->memory, books_->limits.memory.total, of_bytes_alone});
+  return quotas;
 }
 
 void Ledger::OnFall(std::function<void()> fell) const {

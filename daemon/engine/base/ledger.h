@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/engine/api/figures.h"
 #include "daemon/engine/api/limits.h"
 #include "daemon/engine/base/owners.h"
 #include "onecopy/node.h"
@@ -110,6 +111,8 @@ class Ledger {
   uint64_t bytes() const;  // of everything
   // What each payer has, at most so many, whoever has most bytes first.
   std::vector<AccountInfo> Describe(size_t most) const;
+  // How much of each limited kind all have together, of how much.
+  std::vector<QuotaFigures> Quotas() const;
   // `fell` runs, on any thread, when much has been given back since it ran last, and must not
   // block. Null ends that.
   void OnFall(std::function<void()> fell) const;

@@ -7,6 +7,7 @@
 #include "daemon/engine/base/names.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
+#include "transport/core/duration.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {
@@ -33,7 +34,8 @@ struct Peers::Peer {
   NodeState state = NodeState::kDisconnected;
   Status why;
   WallTime since = std::chrono::system_clock::now();
-  Introduction introduction;  // as last heard; its capabilities are kept apart
+  os::Clock::time_point heard = os::Clock::now();  // its last answer; first: when it was known
+  Introduction introduction;                       // as last heard; its capabilities are kept apart
   NodeCapability capabilities;
   uint64_t generation = 0;  // of the capabilities
   int misses = 0;
@@ -204,6 +206,7 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
     return Schedule(peer, Backoff(peer));
   }
   peer.misses = 0;
+  peer.heard = os::Clock::now();
   if (Status wrong = Learn(peer, std::move(reply->self)); !wrong.ok()) {
     ++peer.failures;
     SetState(peer, NodeState::kIncompatible, wrong);
@@ -434,6 +437,20 @@ NodeInfo Peers::DescribePeer(const Peer& peer) const {
   info.uid_domain = UidDomain(peer.name);
   if (!peer.capabilities.node.empty()) info.capabilities = peer.capabilities;
   return info;
+}
+
+PeersFigures Peers::figures() const {
+  PeersFigures figures;
+  const os::Clock::time_point now = os::Clock::now();
+  for (const auto& [name, peer] : peers_) {
+    ++figures.by_state[peer->state];
+    // One that came by itself and has gone may be known for ever.
+    const bool connected = IsConnected(name);
+    if (!connected && !peer->configured) continue;
+    if (figures.peers.size() >= kMaxPeersTold) continue;
+    figures.peers.push_back({name, connected, ToSeconds(now - peer->heard), 0});
+  }
+  return figures;
 }
 
 std::vector<NodeInfo> Peers::Describe() const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/engine/api/figures.h"
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/admission.h"
@@ -62,6 +63,9 @@ class Peers {
 
   std::vector<NodeInfo> Describe() const;  // by name
   Result<NodeInfo> Describe(const std::string& name) const;
+
+  // How they are, in numbers.
+  PeersFigures figures() const;
 
   // `restarted`: the daemon that answers is not the one that answered before. A peer that is lost
   // and comes back the same is only lost, then met.

@@ -189,6 +189,8 @@ void Probes::Conclude(const ProbeTable::Key& key, ProbeOutcome outcome) {
   allowances_[key.wire.link].seconds -= outcome.link_seconds;
   if (IsOwn(key)) Evaluate(key, outcome);
   const bool measured = outcome.kind == Kind::kMeasured;
+  if (measured) ++measured_;
+  if (outcome.kind == Kind::kFailed) ++failed_;
   log::Info(
       measured                        ? "probed"
       : outcome.kind == Kind::kFailed ? "probe failed"

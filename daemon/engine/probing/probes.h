@@ -71,6 +71,8 @@ class Probes {
   void Stop(Task done);
 
   uint64_t started() const { return started_; }
+  uint64_t measured() const { return measured_; }
+  uint64_t failed() const { return failed_; }
 
  private:
   using Key = ProbeTable::Key;
@@ -119,6 +121,8 @@ class Probes {
   std::map<std::string, Allowance> allowances_;
   std::map<std::string, uint64_t> slow_;
   uint64_t started_ = 0;
+  uint64_t measured_ = 0;  // of those that have ended
+  uint64_t failed_ = 0;    // likewise; some tell nothing
   bool stopped_ = false;
 };
 

@@ -38,6 +38,13 @@ Status InUse(const Buffer& buffer) {
           "wait for them, cancel them, or remove with --force"};
 }
 
+// What a process has is host memory or a GPU's, whoever copies it.
+std::string MemoryOf(const Buffer& buffer) {
+  const std::string& kind = buffer.region->place().kind;
+  if (!IsOfProcess(kind)) return kind;
+  return kind == kProcessGpuKind ? "cuda" : "host";
+}
+
 }  // namespace
 
 Status Buffers::CheckNew(const std::string& name) const {
@@ -281,7 +288,22 @@ Buffer& Buffers::PlaceNamed(Buffer draft) {
   Buffer& buffer = Place(std::move(draft));
   by_name_[buffer.name] = buffer.id;
   by_owner_[buffer.owner].insert(buffer.name);
+  Count(buffer, true);
   return buffer;
+}
+
+void Buffers::Count(const Buffer& buffer, bool comes) {
+  if (buffer.view_of) {
+    figures_.views += comes ? 1 : -1;
+    return;
+  }
+  const auto place =
+      figures_.buffers
+          .try_emplace({MemoryOf(buffer), buffer.region->place().device, buffer.registered})
+          .first;
+  place->second.transfers += comes ? 1 : -1;
+  place->second.bytes += comes ? buffer.bytes : -buffer.bytes;
+  if (place->second.transfers == 0) figures_.buffers.erase(place);
 }
 
 Result<BufferId> Buffers::AddView(const Principal& who, Buffer draft) {
@@ -383,6 +405,7 @@ void Buffers::Erase(Buffer& buffer) {
   const BufferId id = buffer.id;
   const Status why = buffer.removing;
   if (!buffer.file) {
+    Count(buffer, false);
     by_name_.erase(buffer.name);
     const auto owned = by_owner_.find(buffer.owner);
     owned->second.erase(buffer.name);
@@ -412,9 +435,7 @@ BufferInfo Buffers::Describe(const Buffer& buffer) const {
   info.node = context_.node();
   info.name = buffer.name;
   info.id = buffer.id.ToString();
-  info.memory = buffer.region->place().kind;
-  // What a process has is host memory or a GPU's, whoever copies it.
-  if (IsOfProcess(info.memory)) info.memory = info.memory == kProcessGpuKind ? "cuda" : "host";
+  info.memory = MemoryOf(buffer);
   info.device = buffer.region->place().device;
   info.bytes = buffer.bytes;
   info.owner = buffer.owner.ToString();
@@ -451,6 +472,7 @@ Result<Page<BufferInfo>> Buffers::ListAll(const PageRequest& page) const {
 }
 
 void Buffers::Clear() {
+  figures_ = {};
   by_name_.clear();
   by_owner_.clear();
   by_session_.clear();

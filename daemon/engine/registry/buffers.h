@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/engine/api/figures.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/owners.h"
@@ -121,6 +122,8 @@ class Buffers {
   Result<Page<BufferInfo>> List(const PageRequest& page, const Names& names) const;
   Result<Page<BufferInfo>> ListAll(const PageRequest& page) const;
   const std::map<std::string, BufferId>& by_name() const { return by_name_; }
+  // How many there are, and of how many bytes; without clients' files.
+  const BufferFigures& figures() const { return figures_; }
 
   void Clear();  // at the engine's end
 
@@ -154,6 +157,8 @@ class Buffers {
   std::string ChooseName(const SessionId& session);
   Buffer& Place(Buffer draft);
   Buffer& PlaceNamed(Buffer draft);
+  // It comes, or goes: figures_.
+  void Count(const Buffer& buffer, bool comes);
   // Nothing holds it any more.
   bool IsIdle(const Buffer& buffer) const { return buffer.users.empty() && buffer.views.empty(); }
   void Erase(Buffer& buffer);
@@ -167,6 +172,7 @@ class Buffers {
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   std::map<std::string, BufferId> by_name_;
+  BufferFigures figures_;
   std::map<Owner, Names> by_owner_;
   std::map<SessionId, std::set<BufferId>> by_session_;  // those that were registered
   std::set<std::string> making_;                        // names that are being made

@@ -39,6 +39,8 @@ struct RouteRecord {
   std::weak_ptr<BorrowedRange> borrowed = {};  // in which they lie, of another daemon
   std::string shared = {};                     // how that shares it: "vmm-fd"
   Ledger::Charge charge = {};
+  ring::Counts::Values counted = {};  // of the route's counts: what the tally has already
+  bool settled = false;               // nothing more succeeds by it: see AddRing
 };
 
 struct ClientRing {
@@ -49,6 +51,7 @@ struct ClientRing {
   std::string prefix;
   Ledger::Charge charge = {};
   std::shared_ptr<ring::Journal> journal;
+  ring::Counts::Values counted = {};                      // likewise of what named no route
   std::map<uint64_t, RouteRecord> routes;                 // by serial
   std::array<bool, ring::kRoutes> used{};                 // places
   std::vector<Task> waiting;                              // for a place that becomes free

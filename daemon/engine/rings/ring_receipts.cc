@@ -107,6 +107,7 @@ TransferRecord* RingReceipts::AddEntry(ClientRing& ring, const ring::Entry& entr
   auto record = transfers_.Add(std::move(info), ring.owner, context_.node(), {});
   if (!record.ok()) return nullptr;
   (*record)->heard = true;  // by the ring
+  (*record)->by_ring = true;
   return *record;
 }
 

@@ -234,6 +234,10 @@ void Rings::FileAll() {
   needs_.receipts.FileAll(rings);
 }
 
+void Rings::AddToTally() {
+  for (const auto& [prefix, ring] : by_prefix_) AddRing(*ring, needs_.tally, false);
+}
+
 void Rings::TakeLongEnds(ClientRing& ring) {
   while (const auto entry = ring.journal->long_ends().Take()) needs_.receipts.Tell(ring, *entry);
 }
@@ -245,7 +249,12 @@ void Rings::Forget(ClientRing& ring) {
   needs_.receipts.FileAll({&ring});
   for (auto it = ring.routes.begin();
        it != ring.routes.end() && ring.routes.size() > kMaxDescriptions;) {
-    it = it->second.open ? std::next(it) : ring.routes.erase(it);
+    if (it->second.open) {
+      ++it;
+      continue;
+    }
+    AddRoute(it->second, needs_.tally);
+    it = ring.routes.erase(it);
   }
 }
 
@@ -263,8 +272,12 @@ void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
   std::vector<BufferId> buffers = route.buffers;
   for (const BufferId buffer : buffers) ++releasing_[buffer].routes;
   auto gone = [this, ring = by_prefix_.at(ring.prefix), place = route.place,
-               buffers = std::move(buffers)] {
+               serial = route.route->serial, buffers = std::move(buffers)] {
     ring->used[place] = false;
+    if (const auto known = ring->routes.find(serial); known != ring->routes.end()) {
+      AddRoute(known->second, needs_.tally);
+      known->second.settled = true;
+    }
     if (!ring->waiting.empty()) {
       Task first = std::move(ring->waiting.front());
       ring->waiting.erase(ring->waiting.begin());
@@ -347,6 +360,7 @@ void Rings::EndSession(const SessionId& session) {
 void Rings::Ended(const RingRef& ring) {
   TakeLongEnds(*ring);
   needs_.receipts.FileAll({ring.get()});
+  AddRing(*ring, needs_.tally, true);
   by_prefix_.erase(ring->prefix);
   ring->charge.GiveBack();
   log::Debug("ring ended", {{"owner", ring->owner.ToString()},

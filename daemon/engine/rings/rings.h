@@ -18,6 +18,7 @@
 #include "daemon/engine/rings/client_ring.h"
 #include "daemon/engine/rings/ring_receipts.h"
 #include "daemon/engine/rings/ring_routes.h"
+#include "daemon/engine/rings/ring_tally.h"
 #include "daemon/ring/ring_thread.h"
 
 namespace onecopy::engine {
@@ -36,6 +37,7 @@ class Rings final : public RingApi {
     Openings& openings;
     RingRoutes& routes;
     RingReceipts& receipts;
+    Tally& tally;
   };
 
   Rings(const Needs& needs, std::chrono::nanoseconds spin);
@@ -57,6 +59,9 @@ class Rings final : public RingApi {
   // transfers.
   void File(const TransferId& id);
   void FileAll();
+
+  // Brings the tally up to what the rings have carried until now.
+  void AddToTally();
 
   // Refuses what is submitted from now on.
   void Drain() { thread_.Drain(); }

@@ -225,6 +225,7 @@ void Slots::Queue(uint64_t id, Entry& entry) {
   uint64_t& round = half.rounds[entry.payer];
   round = std::max(round, half.served) + 1;
   entry.turn = {round, next_turn_++};
+  entry.queued = os::Clock::now();
   half.without[entry.turn] = id;
 }
 
@@ -313,6 +314,7 @@ void Slots::Grant(uint64_t id, uint32_t count) {
   if (entry.turn != Turn()) {
     half.served = entry.turn.first;
     half.without.erase(std::exchange(entry.turn, {}));
+    half.waits.Note(os::Clock::now() - entry.queued);
   }
   half.hungry.erase(id);
   half.holders.insert(id);
@@ -362,6 +364,12 @@ void Slots::ClearThenHand(uint64_t id, uint32_t slot) {
   };
   // Without a thread for it here: later is no better.
   if (!context_.workers.Post(kCleaner, clear).ok()) clear();
+}
+
+SlotFigures Slots::FiguresOf(Purpose purpose) const {
+  const Half& half = HalfOf(purpose);
+  return {half.size, half.free_count, static_cast<uint32_t>(half.without.size()), half.given,
+          half.waits};
 }
 
 void Slots::Clear() {

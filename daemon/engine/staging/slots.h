@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/engine/api/figures.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/pipeline/slot_share.h"
 
@@ -81,6 +82,9 @@ class Slots : public std::enable_shared_from_this<Slots> {
   // Grows with each slot that anybody is given: as long as it does, waiting makes sense.
   uint64_t given(Purpose purpose) const { return HalfOf(purpose).given; }
 
+  // How that half of these slots is used; the other slabs are not in it.
+  SlotFigures FiguresOf(Purpose purpose) const;
+
   void Clear();  // at the engine's end
 
  private:
@@ -102,6 +106,7 @@ class Slots : public std::enable_shared_from_this<Slots> {
     std::map<Owner, uint64_t> rounds;                // in which payers asked last, after that one
     std::set<uint64_t> hungry;                       // that have some and want more
     uint64_t given = 0;
+    DurationHistogram waits;  // of those that had none, for the first of what they were given
   };
   struct Entry {
     std::shared_ptr<pipeline::SlotShare> share;
@@ -112,7 +117,8 @@ class Slots : public std::enable_shared_from_this<Slots> {
     uint32_t limit = 0;  // what is above it has been called back
     os::Clock::time_point owes_since;
     Owner payer;
-    Turn turn;  // in Half::without; {}: not there
+    Turn turn;                     // in Half::without; {}: not there
+    os::Clock::time_point queued;  // likewise: since when
     bool closed = false;
     Task begun;
   };

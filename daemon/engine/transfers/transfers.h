@@ -48,6 +48,7 @@ struct TransferRecord {
   std::vector<GrantId> grants;            // that its rights to buffers of this node rest on
   bool logged = true;                     // whether the log is told of its end
   bool series = false;                    // parts move its bytes
+  bool by_ring = false;                   // a ring carried it, and counts it: see Tally
   // Of those, one of several buffers: the destination's node decides it, as it does a transfer.
   bool bundle = false;
   Ledger::Charge charge = {};  // until its last state; of what is kept then: see Remember

@@ -33,6 +33,7 @@ name = "west"
 listen = "127.0.0.1:0"
 lanes = "127.0.0.1:0"
 api_listen = "127.0.0.1:0"
+metrics_listen = "off"
 run_dir = "{self.run_dir}"
 [tls]
 ca = "{self.authority}/ca.pem"

@@ -46,7 +46,7 @@ TEST_CASE("every key of the printed file has its default, once the # is removed"
     text += (set ? line.substr(1) : line) + "\n";
   }
   INFO(text);
-  CHECK(keys == 9 + 6 + 2 + 3 + 2 + 7 + 1 + 3 + 1 + 3 + 40 + 2 + 6);
+  CHECK(keys == 10 + 6 + 2 + 3 + 2 + 7 + 1 + 3 + 1 + 3 + 40 + 2 + 6);
   const auto config = Parse(text, "default", TestSchema());
   REQUIRE_OK(config);
   CHECK(*config == Defaults(TestSchema()));

@@ -31,6 +31,12 @@ std::string Wrong(const Overrides& overrides, Config config = Defaults(TestSchem
   return status.message();
 }
 
+Overrides MetricsAt(const std::string& text) {
+  Overrides overrides;
+  overrides.metrics_listen = text;
+  return overrides;
+}
+
 }  // namespace
 
 TEST_CASE("flags come before the file, and what they leave out stays") {
@@ -209,4 +215,21 @@ TEST_CASE("lanes beyond this machine are plain text too") {
   const onecopy::Status status = CheckSecurity(config);
   REQUIRE_FALSE(status.ok());
   CHECK(status.message().find("lanes is 10.0.0.1:7702") == 0);
+}
+
+TEST_CASE("metrics are served on loopback, elsewhere on loopback, or not at all") {
+  CHECK(Defaults(TestSchema()).metrics_listen->ToString() == "127.0.0.1:9464");
+  CHECK_FALSE(FromFile("metrics_listen = \"off\"").metrics_listen);
+  Config config = FromFile("metrics_listen = \"localhost:1\"");
+  CHECK(config.metrics_listen->ToString() == "localhost:1");
+  REQUIRE_OK(Apply(MetricsAt("off"), config));
+  CHECK_FALSE(config.metrics_listen);
+  REQUIRE_OK(Apply(MetricsAt("127.0.0.2:0"), config));
+  CHECK(config.metrics_listen->ToString() == "127.0.0.2:0");
+  CHECK(config.texts.at("metrics_listen") == "\"127.0.0.2:0\"");
+  for (const char* wrong : {"", "on", "0.0.0.0:9464", "10.0.0.1:1", "[::1]:9464", "127.0.0.1",
+                            "127.0.0.1:7701", "127.0.0.1:7702"}) {
+    CAPTURE(wrong);
+    CHECK(Wrong(MetricsAt(wrong)).find("metrics") != std::string::npos);
+  }
 }

@@ -43,7 +43,8 @@ TEST_CASE("what is submitted is copied, in any number of pieces, and noted") {
   const RegionRef to = testing::HostRegion(kBuffer);
   testing::Fill({from, 0, kBuffer}, 1);
   const Rig::Attached one = rig.Attach();
-  const uint64_t word = rig.Install(one.id, 0, Rig::Between(from, to));
+  const std::shared_ptr<Route> route = Rig::Between(from, to);
+  const uint64_t word = rig.Install(one.id, 0, route);
   const uint64_t piece = GENERATE(64, 4096, kMaxBytes);
   const uint64_t pieces = kBuffer / piece;
   uint64_t submitted = 0;
@@ -68,6 +69,12 @@ TEST_CASE("what is submitted is copied, in any number of pieces, and noted") {
   CHECK(last->from == kBuffer - piece);
   CHECK(last->outcome == Outcome::kSucceeded);
   CHECK(last->taken <= last->ended);
+  const Counts::Values counts = route->counts.Read();
+  CHECK(counts.succeeded() == pieces);
+  CHECK(counts.bytes() == kBuffer);
+  CHECK(counts.sizes.counts[SizeClasses::Of(piece)] == pieces);
+  CHECK(counts.durations.sum > 0);
+  for (const uint64_t failed : counts.failed) CHECK(failed == 0);
 }
 
 TEST_CASE("what a route does not allow is refused, and writes nothing") {
@@ -107,6 +114,12 @@ TEST_CASE("what a route does not allow is refused, and writes nothing") {
     refused(name, 4096, 0, 1, Code::kInvalidArgument, reasons::kBadArgument);
   }
   CHECK(testing::FirstWrong({to, 0, kBuffer}, 2) == kBuffer);
+  const Counts::Values counts = route->counts.Read();
+  CHECK(counts.succeeded() == 0);
+  CHECK(counts.failed[static_cast<size_t>(Outcome::kOutOfRange)] == 9);
+  CHECK(counts.failed[static_cast<size_t>(Outcome::kTooLong)] == 3);
+  const Counts::Values others = one.journal->without_route().Read();
+  CHECK(others.failed[static_cast<size_t>(Outcome::kNoRoute)] == 7);
   one.client->Submit(word, 4096, 0, 4096);
   CHECK(one.client->Next().code == Code::kOk);
   CHECK(testing::FirstWrong({to, 0, 4096}, 1, 4096) == 4096);

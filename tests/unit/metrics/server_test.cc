@@ -1,0 +1,72 @@
+// The metrics over HTTP, with an engine that a test plays.
+#include "daemon/metrics/server.h"
+
+#include <utility>
+#include <vector>
+
+#include "onecopy/reasons.h"
+#include "tests/support/catch.h"
+#include "tests/support/scrape.h"
+
+using namespace onecopy;
+using namespace onecopy::metrics;
+using namespace std::chrono_literals;
+using onecopy::testing::Scrape;
+using onecopy::testing::ScrapeOf;
+
+namespace {
+
+const os::HostPort kAnyPort = {"127.0.0.1", 0};
+
+void AnswerAtOnce(UniqueFunction<void(engine::Figures)> reply) {
+  engine::Figures figures;
+  figures.node = "east";
+  reply(std::move(figures));
+}
+
+}  // namespace
+
+TEST_CASE("a page has what the engine says and what the process knows") {
+  const auto server = Server::Start({kAnyPort, AnswerAtOnce});
+  REQUIRE_OK(server);
+  REQUIRE((*server)->address().port != 0);
+  const Scrape page = ScrapeOf((*server)->address().ToString());
+  CHECK(page.Sum("onecopy_engine_answered") == 1);
+  CHECK(page.Sum("onecopy_build_info", {{"node", "east"}}) == 1);
+  CHECK(page.Has("onecopy_log_records_dropped_total"));
+}
+
+TEST_CASE("where the engine hangs the page says so, and has the rest") {
+  std::vector<UniqueFunction<void(engine::Figures)>> open;
+  auto server =
+      Server::Start({kAnyPort, [&](auto reply) { open.push_back(std::move(reply)); }, 1ms});
+  REQUIRE_OK(server);
+  const std::string address = (*server)->address().ToString();
+  for (int i = 0; i < 3; ++i) {
+    const Scrape page = ScrapeOf(address);
+    CHECK(page.Sum("onecopy_engine_answered") == 0);
+    CHECK(page.Has("onecopy_engine_answered"));
+    CHECK_FALSE(page.Has("onecopy_build_info"));
+    CHECK(page.Has("onecopy_audit_records_dropped_total"));
+  }
+  CHECK(open.size() == 1);
+  server->reset();
+  AnswerAtOnce(std::move(open[0]));  // nobody is there any more
+}
+
+TEST_CASE("an address that cannot be had is refused") {
+  const auto first = Server::Start({kAnyPort, AnswerAtOnce});
+  REQUIRE_OK(first);
+  const auto second = Server::Start({(*first)->address(), AnswerAtOnce});
+  REQUIRE_FALSE(second.ok());
+  CHECK(second.status().code() == Code::kUnavailable);
+  CHECK_FALSE(Server::Start({{"192.0.2.1", 0}, AnswerAtOnce}).ok());
+  CHECK_FALSE(Server::Start({{"::1", 0}, AnswerAtOnce}).ok());  // the library has no IPv6
+}
+
+TEST_CASE("localhost is an address") {
+  const auto server = Server::Start({{"localhost", 0}, AnswerAtOnce});
+  REQUIRE_OK(server);
+  CHECK((*server)->address().host == "127.0.0.1");
+  CHECK(ScrapeOf((*server)->address().ToString()).Sum("onecopy_engine_answered") == 1);
+}
