@@ -43,6 +43,7 @@ constexpr Known kBlocks[] = {
     {"README.md", "deploy/package ", kElsewhere, "suite packages; it takes root and minutes"},
     {"docs/setup.md", "deploy/quickstart", kElsewhere, "the same"},
     {"docs/setup.md", "deploy/package ", kElsewhere, "suite packages"},
+    {"deploy/package.d/README.md", "podman build", kNeeds, "podman and a registry of images"},
     {"docs/setup.md", "head -c 64M /dev/urandom > weights.bin", kElsewhere, "suite packages"},
     {"docs/setup.md", "tests/run", kElsewhere, "it is what runs this"},
     {"docs/setup.md", "deploy/bootstrap --for build", kElsewhere,
