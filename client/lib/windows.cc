@@ -108,9 +108,11 @@ Status Windows::Start(Window& window, Endpoint source, Endpoint destination, uin
   request.source = std::move(source);
   request.destination = std::move(destination);
   request.part_of = sum_.id;
-  ONECOPY_ASSIGN_OR_RETURN(const TransferInfo transfer, client_.StartTransfer(request));
+  const Result<TransferInfo> started = client_.StartTransfer(request);
+  // Once somebody has ended the whole copy, the daemon takes no more windows, and says why.
+  if (!started.ok()) return started.status().WithContext("transfer " + sum_.id.str());
   window.bytes = bytes;
-  window.running = transfer.id;
+  window.running = started->id;
   ++sum_.windows;
   return OkStatus();
 }

@@ -263,8 +263,9 @@ TEST_CASE(
     REQUIRE_OK(rig.west.DeleteBuffer("b"));
     if (round == 0) regions = CountResources("mr");
   }
+  // Of the first round some may have been on their way out when they were counted.
   WaitUntil("regions have gone", [&] { return CountResources("mr") <= regions; });
-  CHECK(CountResources("mr") == regions);
+  CHECK(CountResources("mr") <= regions);
 }
 
 }  // namespace dmabuf_test

@@ -174,7 +174,7 @@ def _ends(source: End, destination: End) -> Sequence[End]:
         if type(destination) not in _SEVERAL or not isinstance(destination, Mapping) or source.keys() != destination.keys():
             return ()
         pairs = [(each, destination[key]) for key, each in source.items()]
-    elif isinstance(destination, (list, tuple)) and len(source) == len(destination):
+    elif isinstance(source, (list, tuple)) and isinstance(destination, (list, tuple)) and len(source) == len(destination):
         pairs = list(zip(source, destination, strict=True))
     else:
         return ()
