@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "daemon/ring/counts.h"
@@ -48,13 +49,18 @@ struct Route {
     return failure_;
   }
 
-  // Ring's thread, as transfers begin.
-  void NoteUse(Clock::time_point now) {
-    last_use_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  // Ring's thread: a copy has begun, or ended.
+  void Begun() {
+    if (under_way++ == 0) idle_since_.store(kBusy, std::memory_order_relaxed);
   }
-  // Any thread. Never used: when it was made.
-  Clock::time_point last_use() const {
-    return Clock::time_point(Clock::duration(last_use_.load(std::memory_order_relaxed)));
+  void Ended(Clock::time_point now) {
+    if (--under_way == 0) idle_since_.store(TicksOf(now), std::memory_order_relaxed);
+  }
+  // Any thread. Nothing while a copy is under way; before the first one, since it was made.
+  std::optional<Clock::time_point> idle_since() const {
+    const Clock::rep since = idle_since_.load(std::memory_order_relaxed);
+    if (since == kBusy) return std::nullopt;
+    return Clock::time_point(Clock::duration(since));
   }
 
   uint64_t under_way = 0;  // ring's thread
@@ -63,7 +69,9 @@ struct Route {
  private:
   Status why_;
   std::atomic<bool> revoked_{false};
-  std::atomic<Clock::rep> last_use_{Clock::now().time_since_epoch().count()};
+  static constexpr Clock::rep kBusy = Clock::duration::max().count();
+  static Clock::rep TicksOf(Clock::time_point time) { return time.time_since_epoch().count(); }
+  std::atomic<Clock::rep> idle_since_{TicksOf(Clock::now())};
   mutable Mutex mutex_;
   Status failure_ ONECOPY_GUARDED_BY(mutex_);
 };

@@ -120,8 +120,7 @@ void ServedRing::Serve(const Request& request, Clock::time_point now, bool drain
   last_ = free;
   ++under_way_;
   bytes_under_way_ += request.bytes;
-  ++route->under_way;
-  route->NoteUse(now);
+  route->Begun();
 }
 
 Outcome ServedRing::Check(const Request& request, const Route* route, bool draining) const {
@@ -218,7 +217,7 @@ void ServedRing::Conclude(Operation& operation, const Status& failure, Clock::ti
   }
   end_.Complete(operation.entry.number, static_cast<uint64_t>(took.count()), said.code(),
                 said.reason());
-  --route.under_way;
+  route.Ended(now);
   --under_way_;
   bytes_under_way_ -= operation.entry.bytes;
 }

@@ -191,20 +191,20 @@ std::vector<Rings::RingRef> Rings::RingsOf(const Owner& owner) const {
 }
 
 bool Rings::MakeRoom(const std::vector<RingRef>& rings) {
+  // A client that uses more pairs of buffers in turn than there are routes must not make each anew.
+  auto longest_idle = ring::Clock::now() - needs_.context.options.unused_route;
   ClientRing* of = nullptr;
   RouteRecord* oldest = nullptr;
   for (const RingRef& ring : rings) {
     for (auto& [serial, route] : ring->routes) {
-      if (!route.open) continue;
-      if (oldest != nullptr && route.route->last_use() >= oldest->route->last_use()) continue;
+      const auto idle_since = route.route->idle_since();
+      if (!route.open || !idle_since || *idle_since > longest_idle) continue;
+      longest_idle = *idle_since;
       of = ring.get();
       oldest = &route;
     }
   }
   if (oldest == nullptr) return false;
-  // A client that uses more pairs of buffers in turn than there are routes must not make each anew.
-  const auto unused = ring::Clock::now() - oldest->route->last_use();
-  if (unused < needs_.context.options.unused_route) return false;
   Revoke(*of, *oldest,
          {Code::kUnavailable, reasons::kQuota,
           "the route was not used for a while, and made room for another one of its user"});
@@ -374,6 +374,7 @@ void Rings::Clear() {
     for (const auto& [serial, route] : ring->routes) {
       if (route.open) route.route->way->Cancel();
     }
+    ring->waiting.clear();  // what waits holds the ring
   }
   thread_.Stop();
   rings_.clear();

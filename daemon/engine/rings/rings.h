@@ -76,7 +76,7 @@ class Rings final : public RingApi {
   // Gives a route that was made its place in the ring; where there is none, that of one which was
   // not used lately, once nothing of it is under way.
   void Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute> reply);
-  // Withdraws, of these rings, the route that was not used for longest, if that is long enough.
+  // Withdraws, of these rings, the route that has been idle for longest, if that is long enough.
   bool MakeRoom(const std::vector<RingRef>& rings);
   std::vector<RingRef> RingsOf(const Owner& owner) const;
   // What went wrong with one of its copies would go wrong with the next.

@@ -192,6 +192,25 @@ TEST_CASE("a route, and a ring, go when nothing of them is under way") {
   if (whole_ring) CHECK(one.client->end.state() == State::kEnded);
 }
 
+TEST_CASE("a route is idle from its last copy's end on, and not before") {
+  Rig rig;
+  std::atomic<uint64_t> reached{0};
+  const RegionRef memory = testing::HostRegion(kBuffer);
+  const RegionRef other = testing::HostRegion(kBuffer);
+  const Rig::Attached one = rig.Attach();
+  auto route = Rig::Between(memory, other);
+  route->way = std::make_shared<HeldRoute>(reached);
+  const auto made = route->idle_since();
+  REQUIRE(made.has_value());
+  const uint64_t word = rig.Install(one.id, 0, route);
+  one.client->Submit(word, 0, 0, 1);
+  while (route->idle_since()) std::this_thread::yield();
+  reached = 1;
+  CHECK(one.client->Next().code == Code::kOk);
+  while (!route->idle_since()) std::this_thread::yield();
+  CHECK(*route->idle_since() > *made);
+}
+
 TEST_CASE("a copy that the hardware fails is told with its reason") {
   Rig rig;
   std::atomic<uint64_t> reached{UINT64_MAX};
