@@ -39,11 +39,6 @@ if TYPE_CHECKING:
 
 _NONE: tuple[()] = ()
 
-
-def _is_policy(at_most: object, path: object, link: object, allow_emulated: object) -> bool:
-    """Whether these are of the types that they should be: others are refused by name, or say the same in another way."""
-    return type(path) is str and type(link) is str and type(allow_emulated) is bool and (at_most is None or type(at_most) is int)
-
 Progress: TypeAlias = "Callable[[Transfer], object]"
 
 
@@ -254,9 +249,10 @@ class Node:
         have the same length. Arrays may be NumPy's, torch's or any object with a buffer, in CPU memory. An empty list or
         empty arrays move nothing.
         """
-        if (ranges is _NONE and progress is None and deadline is None and not (checksum or sync or as_bytes)
-                and _is_policy(at_most, path, link, allow_emulated)):
-            policy = (at_most, path, link, allow_emulated) if at_most is not None or path or link or allow_emulated else None
+        policy = None
+        if ranges is _NONE and progress is None and deadline is None and not (checksum or sync or as_bytes):
+            policy = _prepared.policy_of(at_most, path, link, allow_emulated)
+        if policy is not None:
             known = self._known.run(source, destination, policy)
             if known is not None:
                 return known
@@ -301,14 +297,14 @@ class Node:
               ranges: Ranges = (), sync: bool = False,
               as_bytes: bool = False) -> Transfer:
         """As `transfer`, without waiting for the end: see Transfer.wait. What is returned keeps the arrays."""
-        plain = ranges is _NONE and deadline is None and not (checksum or sync or as_bytes) and _is_policy(
-            at_most, path, link, allow_emulated)
-        policy = (at_most, path, link, allow_emulated) if at_most is not None or path or link or allow_emulated else None
-        if plain and (known := self._known.start(source, destination, policy)) is not None:
+        policy = None
+        if ranges is _NONE and deadline is None and not (checksum or sync or as_bytes):
+            policy = _prepared.policy_of(at_most, path, link, allow_emulated)
+        if policy is not None and (known := self._known.start(source, destination, policy)) is not None:
             return known
 
         def run(request: _pieces.Request, keeps: Keeps) -> Transfer:
-            if plain:
+            if policy is not None:
                 started = self._known.start_first(source, destination, policy, request, keeps)
             else:
                 started = self._native.start(request)

@@ -60,8 +60,15 @@ class _Entry(NamedTuple):
     in_pool: bool  # whether a pool must hold memory while such a transfer runs
 
 
-_Keys = tuple[_Key, ...]  # the last one may be a policy
+_Keys = tuple[_Key, ...]  # the last one is the policy
 Policy = tuple[int | None, str, str, bool]  # at_most, path, link, allow_emulated
+
+
+def policy_of(at_most: object, path: object, link: object, allow_emulated: object) -> Policy | None:
+    """None for values of other types: the request itself refuses them, or they mean the same in another way."""
+    if type(path) is str and type(link) is str and type(allow_emulated) is bool and (at_most is None or type(at_most) is int):
+        return at_most, path, link, allow_emulated
+    return None
 
 
 class Known:
@@ -76,7 +83,7 @@ class Known:
         self._of: dict[_Keys, _Entry] = {}
         self._ends = 0  # of all entries
 
-    def run(self, source: End, destination: End, policy: Policy | None) -> Transfer | None:
+    def run(self, source: End, destination: End, policy: Policy) -> Transfer | None:
         """The transfer, once it has ended; None where the request is not known (any more)."""
         keys, entry = self._find(source, destination, policy)
         if entry is None:
@@ -87,7 +94,7 @@ class Known:
             self._of.pop(keys, None)
             return None
 
-    def start(self, source: End, destination: End, policy: Policy | None) -> Transfer | None:
+    def start(self, source: End, destination: End, policy: Policy) -> Transfer | None:
         """As `run`, without waiting for the end. What is returned keeps both ends."""
         keys, entry = self._find(source, destination, policy)
         if entry is None or entry.in_pool or not all(map(_is_there, entry.same, keys)):
@@ -98,7 +105,7 @@ class Known:
             self._of.pop(keys, None)
             return None
 
-    def run_first(self, source: End, destination: End, policy: Policy | None, request: _pieces.Request,
+    def run_first(self, source: End, destination: End, policy: Policy, request: _pieces.Request,
                   keeps: Keeps) -> Transfer:
         """Makes it by its request, which is known from then on, if the ends can be."""
         prepared = self._native.prepare(request)
@@ -106,7 +113,7 @@ class Known:
         self._note(source, destination, policy, prepared, keeps)
         return Transfer(self._native, ended, None)
 
-    def start_first(self, source: End, destination: End, policy: Policy | None, request: _pieces.Request,
+    def start_first(self, source: End, destination: End, policy: Policy, request: _pieces.Request,
                     keeps: Keeps) -> _native.Transfer:
         """Likewise, without waiting."""
         prepared = self._native.prepare(request)
@@ -135,19 +142,18 @@ class Known:
         keys = tuple([self._key(end) for end in ends])
         return () if None in keys else keys
 
-    def _find(self, source: End, destination: End, policy: Policy | None) -> tuple[_Keys, _Entry | None]:
+    def _find(self, source: End, destination: End, policy: Policy) -> tuple[_Keys, _Entry | None]:
         if not self._of:
             return (), None
         ends = _ends(source, destination)
         keys = self._keys(ends)
-        if policy is not None:
-            keys = (*keys, policy)
+        keys = (*keys, policy) if keys else keys
         entry = self._of.get(keys)
         if entry is None or (entry.looks and not all(map(_is_same, entry.same, ends))):
             return keys, None
         return keys, entry
 
-    def _note(self, source: End, destination: End, policy: Policy | None, prepared: _native.Prepared, keeps: Keeps) -> None:
+    def _note(self, source: End, destination: End, policy: Policy, prepared: _native.Prepared, keeps: Keeps) -> None:
         ends = _ends(source, destination)
         keys = self._keys(ends)
         if not keys or len(keys) != len(keeps.registrations) or len(keys) > _MOST_ENDS:
@@ -159,8 +165,7 @@ class Known:
             self._ends = 0
         same = list(map(_same, ends, keys, keeps.registrations))
         looks = not all(each is None or isinstance(each, str) for each in same)
-        if policy is not None:
-            keys = (*keys, policy)
+        keys = (*keys, policy)
         self._of[keys] = _Entry(same, looks, prepared, bool(keeps.pools))
         self._ends += len(keys)
 

@@ -27,6 +27,20 @@ std::unique_ptr<SmallCopyRoute> ShortOrNone(Subject& subject, const RegionRef& f
   return nullptr;
 }
 
+// Two of a device, and what goes there and comes back.
+struct Regions {
+  RegionRef from;
+  RegionRef to;
+  RegionRef host;
+  RegionRef back;
+
+  static Regions Make(Subject& subject, const std::string& device, const Bytes& source) {
+    return {AllocateOrFail(subject, device, source.size()),
+            AllocateOrFail(subject, device, source.size()), HostRegion(source),
+            HostRegion(Bytes(source.size()))};
+  }
+};
+
 void Await(SmallCopyRoute& route, uint64_t mark) {
   Status failure;
   while (!route.Reached(mark, &failure)) ::sched_yield();
@@ -137,10 +151,7 @@ TEST_CASE("long copies reach every byte and no other, and short ones beside them
   const Bytes source = Pattern((5 << 20) + 3, 66);
   for (const std::string& device : subject.devices()) {
     INFO(device);
-    const RegionRef from = AllocateOrFail(subject, device, source.size());
-    const RegionRef to = AllocateOrFail(subject, device, source.size());
-    const RegionRef host = HostRegion(source);
-    const RegionRef back = HostRegion(Bytes(source.size()));
+    const auto [from, to, host, back] = Regions::Make(subject, device, source);
     const auto small = ShortOrNone(subject, from, to);
     std::vector<std::unique_ptr<SmallCopyRoute>> routes;
     for (const auto& [one, other] : {std::pair{host, from}, {from, to}, {to, back}}) {
@@ -180,10 +191,7 @@ TEST_CASE("more long routes than a device has streams carry each its own bytes")
   const Bytes source = Pattern(kManyRoutes * kPart, 67);
   for (const std::string& device : subject.devices()) {
     INFO(device);
-    const RegionRef from = AllocateOrFail(subject, device, source.size());
-    const RegionRef to = AllocateOrFail(subject, device, source.size());
-    const RegionRef host = HostRegion(source);
-    const RegionRef back = HostRegion(Bytes(source.size()));
+    const auto [from, to, host, back] = Regions::Make(subject, device, source);
     auto in = subject.memory().PrepareLong(host, from);
     if (!in.ok()) {
       CHECK(in.status().reason() == reasons::kNotApplicable);
