@@ -1,4 +1,4 @@
-// What the engine has done and has, in numbers, for whoever looks from outside.
+// Reads the engine's numbers for the metrics: what it has done, and what it holds now.
 #pragma once
 
 #include "daemon/engine/api/figures.h"

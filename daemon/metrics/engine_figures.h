@@ -10,8 +10,9 @@
 
 namespace onecopy::metrics {
 
-// Any thread, several at once. At most one question is under way: whoever asks meanwhile waits for
-// the same answer, so an engine that hangs is asked once. It may answer after this object has gone.
+// Several threads may call it at once. It asks the engine one question at a time. Threads that call
+// meanwhile wait for the same answer, so an engine that hangs is asked only once. The engine may
+// answer after this object has gone.
 class EngineFigures {
  public:
   using Ask = std::function<void(UniqueFunction<void(engine::Figures)> reply)>;

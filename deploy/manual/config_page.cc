@@ -41,7 +41,7 @@ std::string PrintConfigPage(const config::Schema& schema, const ManPage& page) {
           "\n";
   text += Heading("KEYS ABOVE THE FIRST SECTION");
   text += Item(Bold("version") + " = " + std::to_string(config::kVersion),
-               "The version of the file's form; there is no other");
+               "The version of the file's format. Only this version exists");
   text += Keys(config::TopKeys());
   for (const config::SectionSpec& section : config::SectionsToRead(schema)) {
     text += Section(section);

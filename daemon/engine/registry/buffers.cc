@@ -38,7 +38,8 @@ Status InUse(const Buffer& buffer) {
           "wait for them, cancel them, or remove with --force"};
 }
 
-// What a process has is host memory or a GPU's, whoever copies it.
+// The kind of memory. The memory of a process counts as "host" or "cuda", although the process
+// itself copies it.
 std::string MemoryOf(const Buffer& buffer) {
   const std::string& kind = buffer.region->place().kind;
   if (!IsOfProcess(kind)) return kind;

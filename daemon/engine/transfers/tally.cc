@@ -146,7 +146,7 @@ void Tally::Note(const TransferRecord& record) {
     const std::string& peer = direction == Direction::kIn    ? info.source.node
                               : direction == Direction::kOut ? info.destination.node
                                                              : std::string();
-    // What a peer reports of its end is no more than what was asked for.
+    // A peer could report more bytes than were asked for: these do not count.
     const uint64_t bytes = std::min(info.bytes_done, info.bytes);
     AddBytes(path, LinkOf(info), peer, direction, bytes);
     if (decided && succeeded) {

@@ -1,4 +1,4 @@
-// Counts transfers as they end, for whoever looks at the daemon from outside (daemon/metrics).
+// Counts transfers as they end, for the metrics (daemon/metrics).
 #pragma once
 
 #include <cstdint>
