@@ -165,13 +165,16 @@ struct Engine::State {
                        catalog,
                        {connections, registrations},
                        {context, peers, importer}}),
+        ring_thread(context.options.ring_spin),
+        long_rates(transfers, rate_watch),
+        push_ends(context, buffers, arrivals, transfers, long_rates),
         ring_server({context, buffers, grants, tickets, connections, registrations, openings,
-                     exporter, remote_routes}),
+                     exporter, remote_routes, ring_thread, push_ends}),
         ring_routes(
             {context, buffers, grants, tickets, peers, connections, planning, remote_routes}),
-        ring_receipts(context, transfers, buffers, arrivals, rate_watch),
+        ring_receipts(context, transfers, buffers, arrivals, long_rates),
         rings({context, sessions, buffers, grants, peers, openings, ring_routes, ring_receipts,
-               tally},
+               tally, ring_thread},
               context.options.ring_spin),
         removal({owners, buffers, grants, mappings, rings, openings, exporter}),
         self({context,  owners,       peers,     connections, tickets,     exports,
@@ -241,6 +244,9 @@ struct Engine::State {
   Coordinator orders;
   Openings openings;
   RemoteRoutes remote_routes;
+  ring::RingThread ring_thread;
+  LongRates long_rates;
+  PushEnds push_ends;
   RingServer ring_server;
   RingRoutes ring_routes;
   RingReceipts ring_receipts;

@@ -17,7 +17,7 @@ std::string Encode(std::span<const Push> pushes) {
   std::string text;
   text.reserve(pushes.size() * kPushBytes);
   for (const Push& push : pushes) {
-    for (const uint64_t number : {push.number, push.from, push.to, push.bytes}) {
+    for (const uint64_t number : {push.number, push.from, push.to, push.bytes, push.transfer}) {
       Append(text, number);
     }
   }
@@ -40,7 +40,7 @@ std::optional<std::vector<Push>> DecodePushes(std::span<const std::byte> bytes) 
   Reader reader(bytes);
   std::vector<Push> pushes(bytes.size() / kPushBytes);
   for (Push& push : pushes) {
-    for (uint64_t* number : {&push.number, &push.from, &push.to, &push.bytes}) {
+    for (uint64_t* number : {&push.number, &push.from, &push.to, &push.bytes, &push.transfer}) {
       *number = reader.Take<uint64_t>();
     }
   }

@@ -19,6 +19,7 @@ struct Push {
   uint64_t from = 0;
   uint64_t to = 0;
   uint64_t bytes = 0;
+  uint64_t transfer = 0;  // its number among those of the owner's client
 
   friend bool operator==(const Push&, const Push&) = default;
 };
@@ -31,7 +32,7 @@ struct Pushed {
   static constexpr uint64_t kRest = UINT64_MAX;
 };
 
-inline constexpr size_t kPushBytes = 32;
+inline constexpr size_t kPushBytes = 40;
 inline constexpr size_t kMaxPushes = Connection::kMaxMessageBytes / kPushBytes;  // in one message
 
 // At most kMaxPushes.

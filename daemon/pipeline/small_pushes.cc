@@ -43,7 +43,7 @@ SmallPushes::SmallPushes(Params way, SmallOutcomes::Failed failed)
 SmallPushes::~SmallPushes() { way_.connection->Ignore(way_.channel); }
 
 Status SmallPushes::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
-  batch_.push_back({begun_++, from_offset, to_offset, bytes});
+  batch_.push_back({begun_++, from_offset, to_offset, bytes, transfer_});
   return OkStatus();
 }
 

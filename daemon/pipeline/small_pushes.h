@@ -1,4 +1,4 @@
-// Small copies to another node, which gets each when it is told to.
+// Copies to another node, which moves the bytes of each when it is told to.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ class SmallPushes final : public SmallCopyRoute {
   SmallPushes(Params way, SmallOutcomes::Failed failed);
   ~SmallPushes() override;
 
+  void SetTransfer(uint64_t number) override { transfer_ = number; }
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
   uint64_t Mark() override;
   bool Reached(uint64_t mark, Status* failure) override;
@@ -43,6 +44,7 @@ class SmallPushes final : public SmallCopyRoute {
   const std::shared_ptr<Shared> shared_;
   std::vector<Push> batch_;  // begun since the last mark
   uint64_t begun_ = 0;
+  uint64_t transfer_ = 0;  // of the next one
 };
 
 }  // namespace onecopy::pipeline

@@ -26,6 +26,7 @@ void SmallServer::Hear(std::span<const std::byte> message) {
                 [] {});
   }
   for (const Push& push : *pushes) Serve(push);
+  way_.reader->Flush();
 }
 
 Status SmallServer::Check(const Push& push) const {
@@ -34,24 +35,22 @@ Status SmallServer::Check(const Push& push) const {
     return {Code::kOutOfRange, reasons::kRangeOutOfBuffer,
             "a small transfer reaches beyond what was agreed on"};
   }
-  if (under_way_ < SmallCopyRoute::kMaxUnderWay) return OkStatus();
+  if (under_way_ < SmallCopyRoute::kMaxUnderWay && bytes_under_way_ < kManyBytes) return OkStatus();
   return {Code::kResourceExhausted, reasons::kQuota, "too many small transfers under way"};
 }
 
 void SmallServer::Serve(const Push& push) {
   if (Status wrong = Check(push); !wrong.ok()) return Answer(push.number, wrong);
   ++under_way_;
-  way_.connection->Get({.channel = way_.channel,
-                        .key = &way_.key,
-                        .key_offset = push.from - way_.from.offset,
-                        .into = {way_.into, way_.to_base + push.to, push.bytes}},
-                       [self = shared_from_this(), number = push.number](
-                           const Status& status, const StepList&, unsigned) {
-                         --self->under_way_;
-                         // What failed while it is stopping has failed because of that.
-                         self->Answer(number, status.ok() || self->why_.ok() ? status : self->why_);
-                         if (!self->why_.ok()) self->EndIfIdle();
-                       });
+  bytes_under_way_ += push.bytes;
+  way_.reader->Read(push, [self = shared_from_this(), number = push.number,
+                           bytes = push.bytes](const Status& status) {
+    --self->under_way_;
+    self->bytes_under_way_ -= bytes;
+    // What failed while it is stopping has failed because of that.
+    self->Answer(number, status.ok() || self->why_.ok() ? status : self->why_);
+    if (!self->why_.ok()) self->EndIfIdle();
+  });
 }
 
 void SmallServer::Answer(uint64_t number, const Status& status) {
@@ -63,11 +62,11 @@ void SmallServer::Answer(uint64_t number, const Status& status) {
 void SmallServer::Stop(const Status& why, Task stopped) {
   way_.connection->executor().Post(
       [self = shared_from_this(), why, stopped = std::move(stopped)]() mutable {
-        if (self->way_.into == nullptr) return stopped();  // long since
+        if (self->way_.reader == nullptr) return stopped();  // long since
         self->stopped_.push_back(std::move(stopped));
         if (!self->why_.ok()) return;
         self->why_ = why;
-        if (self->under_way_ > 0) self->way_.connection->CancelGets(self->way_.channel);
+        if (self->under_way_ > 0) self->way_.reader->Cancel();
         self->EndIfIdle();
       });
 }
@@ -76,8 +75,7 @@ void SmallServer::EndIfIdle() {
   if (under_way_ > 0) return;
   Answer(Pushed::kRest, why_);
   way_.connection->Ignore(way_.channel);
-  way_.into.reset();
-  way_.held.reset();
+  way_.reader.reset();
   for (Task& stopped : std::exchange(stopped_, {})) stopped();
 }
 

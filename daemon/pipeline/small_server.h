@@ -1,30 +1,29 @@
-// Small copies from another node that asks for each: SmallPushes' other end.
+// Copies from another node that asks for each: SmallPushes' other end.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
-#include "daemon/pipeline/push_message.h"
+#include "daemon/pipeline/small_reader.h"
 #include "onecopy/range.h"
+#include "transport/core/executor.h"
 #include "transport/core/link.h"
 
 namespace onecopy::pipeline {
 
-// Gets what the owner names, inside what the two sides have agreed on, and answers each. Runs on
+// Moves what the owner names, inside what the two sides have agreed on, and answers each. Runs on
 // the connection's executor.
 class SmallServer : public std::enable_shared_from_this<SmallServer> {
  public:
   struct Params {
     std::shared_ptr<Connection> connection;
     ChannelId channel = 0;  // on which the owner asks
-    RemoteKey key;
-    ByteRange from;  // the key's bytes, in the source's buffer
-    RegionRef into;  // registered with the link
-    ByteRange to;    // what the owner may name of the destination's buffer
+    ByteRange from;         // what it may name of the source's buffer
+    ByteRange to;           // likewise of the destination's
     uint64_t most_bytes = 0;
-    std::shared_ptr<void> held;  // goes with the server
-    uint64_t to_base = 0;        // where the destination's buffer begins in what it is a part of
+    std::unique_ptr<SmallReader> reader;
   };
 
   // Any thread: listens from now on.
@@ -35,6 +34,10 @@ class SmallServer : public std::enable_shared_from_this<SmallServer> {
   void Stop(const Status& why, Task stopped);
 
  private:
+  // With more under way nothing is taken: what one owner asks for in advance is bounded in time.
+  // An owner's ring stops far below this.
+  static constexpr uint64_t kManyBytes = uint64_t{8} << 30;
+
   explicit SmallServer(Params way) : way_(std::move(way)) {}
 
   void Hear(std::span<const std::byte> message);
@@ -45,6 +48,7 @@ class SmallServer : public std::enable_shared_from_this<SmallServer> {
 
   Params way_;
   uint32_t under_way_ = 0;
+  uint64_t bytes_under_way_ = 0;
   Status why_;  // not OK once it is stopping
   std::vector<Task> stopped_;
 };

@@ -108,6 +108,14 @@ void RingThread::End(RingId id, Task done) {
   });
 }
 
+void RingThread::Copy(std::shared_ptr<SmallCopyRoute> way, std::vector<Errand> errands) {
+  thread_.loop().Post([this, way = std::move(way), errands = std::move(errands)]() mutable {
+    errands_.Begin(std::move(way), std::move(errands));
+    last_work_ = Clock::now();
+    thread_.loop().KickPoller();
+  });
+}
+
 void RingThread::Break(Served& served) {
   thread_.loop().Unwatch(served.ring.socket());
   served.ring.Break();
@@ -146,7 +154,8 @@ bool RingThread::Poll() {
       // The last thing that is done with it: it may go.
       if (Task ended = std::move(served.ended)) ended();
     }
-    if (active_.empty()) return false;
+    if (errands_.Finish()) worked = true;
+    if (active_.empty() && !errands_.any()) return false;
     if (worked) {
       last_work_ = now;
     } else {
@@ -175,6 +184,9 @@ void RingThread::Stop() {
         if (!served->ring.Finish()) Relax(spin_);
       }
       served->ring.End(State::kEnded);
+    }
+    while (errands_.any()) {
+      if (!errands_.Finish()) Relax(spin_);
     }
     active_.clear();
     rings_.clear();

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "daemon/ring/errands.h"
 #include "daemon/ring/journal.h"
 #include "daemon/ring/long_work.h"
 #include "daemon/ring/route.h"
@@ -41,6 +42,9 @@ class RingThread {
   // Takes nothing more; `done` runs when nothing is under way, and all its routes have been let go.
   void End(RingId ring, Task done);
 
+  // Makes copies that no client of this node asks for: see Errands.
+  void Copy(std::shared_ptr<SmallCopyRoute> way, std::vector<Errand> errands);
+
   // Refuses, from now on, whatever is submitted.
   void Drain() { draining_.store(true, std::memory_order_relaxed); }
   // Not on its own thread: ends every ring and joins. Safe to repeat; tasks that wait are dropped.
@@ -69,6 +73,7 @@ class RingThread {
   std::atomic<bool> draining_{false};
   // The rest: the ring's thread.
   LongWork long_work_;
+  Errands errands_{long_work_};
   std::unordered_map<RingId, std::unique_ptr<Served>> rings_;
   std::vector<Served*> active_;
   Clock::time_point last_work_{};

@@ -101,6 +101,7 @@ void ServedRing::Serve(const Request& request, Clock::time_point now, bool drain
   const Outcome outcome = Check(request, route, draining);
   if (outcome != Outcome::kSucceeded) return Refuse(request, route, outcome, now);
   SmallCopyRoute& way = route->WayFor(request.bytes);
+  way.SetTransfer(request.number);
   const Status begun =
       way.Begin(route->from_base + request.from, route->to_base + request.to, request.bytes);
   if (!begun.ok()) {

@@ -3,6 +3,11 @@
 #include "proto/codec/utf8.h"
 
 namespace onecopy::rpc {
+namespace {
+
+constexpr size_t kMaxPrefix = 32;  // of transfers' ids
+
+}  // namespace
 
 Result<engine::OpenProbeRequest> Parse(const v1::OpenProbeRequest& in) {
   const Field at;
@@ -68,6 +73,9 @@ Result<engine::OpenPushRequest> Parse(const v1::OpenPushRequest& in) {
   ONECOPY_ASSIGN_OR_RETURN(value.reservation, Parse(in.reservation(), at / "reservation"));
   ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
   value.channel = in.channel();
+  value.long_channel = in.long_channel();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.id_prefix(), at / "id_prefix", kMaxPrefix));
+  value.prefix = in.id_prefix();
   return value;
 }
 
@@ -77,6 +85,8 @@ void Print(const engine::OpenPushRequest& value, v1::OpenPushRequest* out) {
   Print(value.reservation, out->mutable_reservation());
   Print(value.destination, out->mutable_destination());
   out->set_channel(value.channel);
+  out->set_long_channel(value.long_channel);
+  out->set_id_prefix(value.prefix);
 }
 
 Result<engine::OpenPushReply> Parse(const v1::OpenPushResponse& in) {
@@ -90,6 +100,9 @@ Result<engine::OpenPushReply> Parse(const v1::OpenPushResponse& in) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), at / "key"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.encryption(), at / "encryption"));
   value.access = {in.registration(), in.key(), in.encryption()};
+  value.most_bytes = in.most_bytes();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.shared(), at / "shared"));
+  value.shared = in.shared();
   return value;
 }
 
@@ -101,6 +114,8 @@ void Print(const engine::OpenPushReply& value, v1::OpenPushResponse* out) {
   out->set_registration(ToUtf8(value.access.registration));
   out->set_key(ToUtf8(value.access.key));
   out->set_encryption(ToUtf8(value.access.encryption));
+  out->set_most_bytes(value.most_bytes);
+  out->set_shared(ToUtf8(value.shared));
 }
 
 Result<uint64_t> Parse(const v1::CloseOpeningRequest& in) { return in.opening(); }

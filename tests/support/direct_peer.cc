@@ -90,9 +90,10 @@ class DirectPeer final : public PeerApi {
   }
   void OpenPush(const std::string& caller, OpenPushRequest request,
                 Reply<OpenPushReply> reply) override {
-    Call<OpenPushReply>("OpenPush", std::move(reply), [caller, request](PeerApi& api, auto answer) {
-      api.OpenPush(caller, request, std::move(answer));
-    });
+    Call<OpenPushReply>("OpenPush", Changed(std::move(reply)),
+                        [caller, request](PeerApi& api, auto answer) {
+                          api.OpenPush(caller, request, std::move(answer));
+                        });
   }
   void CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) override {
     Call<bool>(

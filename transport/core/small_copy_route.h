@@ -44,6 +44,9 @@ class SmallCopyRoute {
 
   virtual ~SmallCopyRoute() = default;
 
+  // The number of the transfer that the next copy is for. Only routes to another node tell it.
+  virtual void SetTransfer(uint64_t) {}
+
   // Begins a copy. The pieces lie inside the regions; one that does not fails with INTERNAL
   // (RANGE_OUT_OF_BUFFER). After a failure nothing of this copy is under way.
   virtual Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) = 0;

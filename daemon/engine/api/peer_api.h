@@ -192,7 +192,9 @@ struct OpenPushRequest {
   Uid uid;
   Reservation reservation;
   Endpoint destination;
-  uint64_t channel = 0;
+  uint64_t channel = 0;       // of short transfers
+  uint64_t long_channel = 0;  // of long ones
+  std::string prefix;         // of the transfers' ids
 };
 
 struct OpenPushReply {
@@ -201,6 +203,8 @@ struct OpenPushReply {
   Endpoint destination;  // complete: what may be written
   Plan plan;
   LinkAccess access;  // for receipts
+  uint64_t most_bytes = 0;  // of one transfer
+  std::string shared = {};  // how the source's memory is used in place: "vmm-fd"; empty: it is not
 };
 
 // A message alone, for a buffer of the node asked.

@@ -1,6 +1,7 @@
 #include "daemon/engine/base/names.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "onecopy/reasons.h"
 #include "transport/core/name.h"
@@ -25,6 +26,12 @@ std::string Printable(const std::string& text) {
       printable.begin(), printable.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   if (text.size() > kMaxPrinted) printable += "...";
   return printable;
+}
+
+TransferId RingTransferId(const std::string& prefix, uint64_t number) {
+  char text[17];
+  const auto end = std::to_chars(text, text + sizeof text, number, 16);
+  return TransferId(prefix + "-" + std::string(text, end.ptr));
 }
 
 }  // namespace onecopy::engine

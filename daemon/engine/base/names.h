@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "daemon/engine/api/ids.h"
@@ -20,5 +21,8 @@ inline constexpr size_t kMaxIdBytes = 64;  // of what a client or a peer calls a
 
 // Of a transfer, a series or a push: made by the node that coordinates it, said by others.
 inline TransferId NewTransferId() { return TransferId(os::RandomHex(8)); }
+
+// Of a transfer by a ring: both sides of the ring make it from what they know.
+TransferId RingTransferId(const std::string& prefix, uint64_t number);
 
 }  // namespace onecopy::engine

@@ -69,6 +69,10 @@ void Openings::CloseThose(const Which& which, const Status& why) {
   }
 }
 
+void Openings::End(uint64_t number, const Status& why) {
+  if (entries_.contains(number)) CloseOne(number, why);
+}
+
 void Openings::CloseOf(const std::string& peer, uint64_t number) {
   const auto found = entries_.find(number);
   if (found != entries_.end() && found->second.opening.peer == peer) CloseOne(number, NotNeeded());

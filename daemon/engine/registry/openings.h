@@ -40,6 +40,8 @@ class Openings {
   // It could not be made.
   void Forget(uint64_t number);
 
+  // By this node; one that is not there (any more) is no error.
+  void End(uint64_t number, const Status& why);
   // Only by its own peer; one that is not there (any more) is no error.
   void CloseOf(const std::string& peer, uint64_t number);
   // Then runs `done`.

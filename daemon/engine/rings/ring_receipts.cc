@@ -1,7 +1,6 @@
 #include "daemon/engine/rings/ring_receipts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
 
@@ -13,12 +12,6 @@ namespace {
 WallTime WallTimeOf(ring::Clock::time_point when) {
   return std::chrono::system_clock::now() -
          std::chrono::duration_cast<WallTime::duration>(ring::Clock::now() - when);
-}
-
-std::string Hex(uint64_t number) {
-  char text[17];
-  const auto end = std::to_chars(text, text + sizeof text, number, 16);
-  return std::string(text, end.ptr);
 }
 
 // What the route tells of the transfer; how that ended.
@@ -87,7 +80,7 @@ TransferRecord* RingReceipts::AddEntry(ClientRing& ring, const ring::Entry& entr
   uint64_t& filed = ring.filed[entry.number % ring::Journal::kEntries];
   if (std::exchange(filed, entry.number + 1) == entry.number + 1) return nullptr;
   TransferInfo info;
-  info.id = TransferId(ring.prefix + "-" + Hex(entry.number));
+  info.id = RingTransferId(ring.prefix, entry.number);
   info.source.node = info.destination.node = context_.node();
   *outcome = StatusOf(entry.outcome);
   if (found != ring.routes.end()) *outcome = DescribeEntry(found->second, entry, &info);
@@ -123,38 +116,27 @@ void RingReceipts::Tell(ClientRing& ring, const ring::Entry& entry) {
   Status outcome;
   TransferRecord* const record = AddEntry(ring, entry, &outcome);
   if (record == nullptr) return;
-  const auto route = ring.routes.find(entry.route);
-  const Buffer* const into =
-      route == ring.routes.end() ? nullptr : buffers_.FindById(route->second.buffers.back());
-  if (outcome.ok() && into != nullptr) {
-    Arrival arrival;
-    arrival.transfer = record->info.id;
-    arrival.from = record->info.owner;
-    arrival.range = {entry.to, entry.bytes};
-    arrival.bytes = entry.bytes;
-    arrivals_.Deliver(*into, std::move(arrival), {});
-  }
   transfers_.CountBeside();
-  if (outcome.ok() && route != ring.routes.end()) Rate(route->second, entry, record->info);
+  const auto route = ring.routes.find(entry.route);
+  // Of one to another node, that one tells who watches, and knows the path's rate.
+  const bool here = route != ring.routes.end() && route->second.push.empty();
+  if (outcome.ok() && here) NoteArrived(route->second, entry, record->info);
   transfers_.Conclude(*record, outcome);
 }
 
-void RingReceipts::Rate(const RouteRecord& route, const ring::Entry& entry, TransferInfo& info) {
-  if (!entry.alone || transfers_.MovedSince(entry.begun)) return;
+void RingReceipts::NoteArrived(const RouteRecord& route, const ring::Entry& entry,
+                               TransferInfo& info) {
   const Buffer* const into = buffers_.FindById(route.buffers.back());
   if (into == nullptr) return;  // gone since
-  const Place& source = route.from_place;
-  const Place& destination = into->region->place();
-  rate_watch_.Note({route.from_node,
-                    {route.given.plan.path,
-                     route.given.plan.link,
-                     {source.kind, source.device},
-                     {destination.kind, destination.device},
-                     false,
-                     false},
-                    entry.bytes,
-                    route.long_bytes_per_second.value_or(0)},
-                   info);
+  Arrival arrival;
+  arrival.transfer = info.id;
+  arrival.from = info.owner;
+  arrival.range = {entry.to, entry.bytes};
+  arrival.bytes = entry.bytes;
+  arrivals_.Deliver(*into, std::move(arrival), {});
+  rates_.Note({route.from_node, route.given.plan.path, route.given.plan.link, route.from_place,
+               into->region->place(), route.long_bytes_per_second.value_or(0)},
+              entry.begun, entry.alone, info);
 }
 
 }  // namespace onecopy::engine

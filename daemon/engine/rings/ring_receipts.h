@@ -6,9 +6,9 @@
 
 #include "daemon/engine/arrivals/arrivals.h"
 #include "daemon/engine/base/context.h"
-#include "daemon/engine/probing/rate_watch.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/rings/client_ring.h"
+#include "daemon/engine/rings/long_rates.h"
 #include "daemon/engine/transfers/transfers.h"
 
 namespace onecopy::engine {
@@ -17,12 +17,12 @@ namespace onecopy::engine {
 class RingReceipts {
  public:
   RingReceipts(const Context& context, Transfers& transfers, Buffers& buffers, Arrivals& arrivals,
-               RateWatch& rate_watch)
+               LongRates& rates)
       : context_(context),
         transfers_(transfers),
         buffers_(buffers),
         arrivals_(arrivals),
-        rate_watch_(rate_watch) {}
+        rates_(rates) {}
 
   // The transfer with that number, if the ring's journal still has it.
   void File(ClientRing& ring, uint64_t number);
@@ -42,14 +42,14 @@ class RingReceipts {
   // Null where nothing is known of it, or it is there already.
   TransferRecord* AddEntry(ClientRing& ring, const ring::Entry& entry, Status* outcome);
   void FileEntry(ClientRing& ring, const ring::Entry& entry);
-  // Keeps what a long one made by its path, where nothing disturbed it: see RateWatch.
-  void Rate(const RouteRecord& route, const ring::Entry& entry, TransferInfo& info);
+  // Of a long one into a buffer of this node: tells who watches that, and keeps its rate.
+  void NoteArrived(const RouteRecord& route, const ring::Entry& entry, TransferInfo& info);
 
   const Context& context_;
   Transfers& transfers_;
   Buffers& buffers_;
   Arrivals& arrivals_;
-  RateWatch& rate_watch_;
+  LongRates& rates_;
 };
 
 }  // namespace onecopy::engine

@@ -3,11 +3,10 @@
 #include <utility>
 
 #include "daemon/engine/base/names.h"
-#include "daemon/engine/base/routes.h"
 #include "daemon/engine/peering/forgo.h"
 #include "daemon/engine/peering/peer_opening.h"
+#include "daemon/engine/rings/copy_ways.h"
 #include "daemon/engine/rings/ring_end.h"
-#include "daemon/log/log.h"
 #include "daemon/pipeline/small_pushes.h"
 #include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
@@ -89,46 +88,18 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
 }
 
 void RingRoutes::Prepare(const Params& params, Ends ends, RouteRecord record, Reply<Made> reply) {
-  const RegionRef& from = ends.from;
-  const RegionRef& to = ends.to;
-  const WorkQueue queue(WorkerOf(from->place(), to->place()), OwnerOf(params.who));
-  PrepareSmallCopyRoute(
-      needs_.context, queue, from, to,
-      [this, queue, ends, record = std::move(record),
-       reply = std::move(reply)](Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
-        if (!way.ok()) return reply(way.status());
-        Made made{std::move(record), Holding(ends.borrowed, std::move(*way)), nullptr};
-        AddLong(queue, ends, std::move(made),
-                [bytes = ends.bytes, reply = std::move(reply)](Result<Made> made) mutable {
-                  const bool short_only = made.ok() && made->long_way == nullptr;
-                  if (short_only && bytes > ring::kMaxBytes) return reply(TooLong());
-                  reply(std::move(made));
-                });
-      });
-}
-
-void RingRoutes::AddLong(const WorkQueue& queue, const Ends& ends, Made made,
-                         Reply<Made> reply) const {
-  const auto without = [from = ends.from->step_name(),
-                        to = ends.to->step_name()](const std::string& why) {
-    log::Debug("no long transfers by this route of a ring",
-               {{"from", from}, {"to", to}, {"why", why}});
-  };
-  if (!made.record.long_bytes_per_second) {
-    without("they do not take " + made.record.given.plan.path);
-    return reply(std::move(made));
-  }
-  PrepareLongCopyRoute(
-      needs_.context, queue, ends.from, ends.to,
-      [this, borrowed = ends.borrowed, without, made = std::move(made),
-       reply = std::move(reply)](Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
-        // Whatever is in their way, the short ones go.
-        if (way.ok()) {
-          made.long_way = Holding(borrowed, std::move(*way));
-        } else {
-          without(way.status().ToString());
+  const uint64_t bytes = ends.bytes;
+  const bool long_too = record.long_bytes_per_second.has_value();
+  PrepareCopyWays(
+      needs_.context,
+      {OwnerOf(params.who), std::move(ends.from), std::move(ends.to), std::move(ends.borrowed),
+       long_too},
+      [bytes, record = std::move(record), reply = std::move(reply)](Result<CopyWays> ways) mutable {
+        if (!ways.ok()) return reply(ways.status());
+        if (ways->long_way == nullptr && bytes > ring::kMaxBytes) {
+          return reply(TooLong());
         }
-        reply(std::move(made));
+        reply(Made{std::move(record), std::move(ways->way), std::move(ways->long_way)});
       });
 }
 
@@ -183,7 +154,11 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
 void RingRoutes::MakeTo(Params params, Reply<Made> reply) {
   const Result<RingEnd> from = FindEnd(params.who, params.source, Access::kRead);
   if (!from.ok()) return reply(from.status());
-  if (LengthOf(params.source, from->buffer->bytes) > ring::kMaxBytes) return reply(TooLong());
+  const uint64_t bytes = LengthOf(params.source, from->buffer->bytes);
+  // Only a device's memory is used in place by another daemon.
+  if (bytes > ring::kMaxBytes && from->buffer->region->place().device.empty()) {
+    return reply(TooLong());
+  }
   RouteRecord record = NewRecord(params.serial);
   record.route->from = from->allowed;
   record.given.source_bytes = from->whole();
@@ -202,30 +177,35 @@ void RingRoutes::MakeTo(Params params, Reply<Made> reply) {
   reserve.source = record.given.source;
   Result<Reservation> reservation = needs_.tickets.Reserve(node, reserve);
   if (!reservation.ok()) return reply(reservation.status());
-  OpenPushRequest request{record.push, params.who.uid, std::move(*reservation),
-                          std::move(params.destination), os::RandomNumber()};
+  OpenPushRequest request{record.push,
+                          params.who.uid,
+                          std::move(*reservation),
+                          std::move(params.destination),
+                          os::RandomNumber(),
+                          os::RandomNumber(),
+                          params.prefix};
   const std::string there = record.peer;
   reply = [this, node, push = record.push, reply = std::move(reply)](Result<Made> made) mutable {
     if (!made.ok()) needs_.tickets.Withdraw(node, push);
     reply(std::move(made));
   };
   needs_.peers.WhenConnected(there, [this, params = std::move(params), record = std::move(record),
-                                     request = std::move(request),
+                                     request = std::move(request), bytes,
                                      reply = std::move(reply)](Result<PeerApi*> peer) mutable {
     if (!peer.ok()) return reply(peer.status());
-    const uint64_t channel = request.channel;
-    (*peer)->OpenPush(needs_.context.node(), std::move(request),
-                      [this, params = std::move(params), channel, record = std::move(record),
-                       reply = std::move(reply)](Result<OpenPushReply> opened) mutable {
-                        if (!opened.ok()) return reply(opened.status());
-                        Opened(params, channel, std::move(record), std::move(*opened),
-                               std::move(reply));
-                      });
+    const Channels channels{request.channel, request.long_channel};
+    (*peer)->OpenPush(
+        needs_.context.node(), std::move(request),
+        [this, params = std::move(params), channels, bytes, record = std::move(record),
+         reply = std::move(reply)](Result<OpenPushReply> opened) mutable {
+          if (!opened.ok()) return reply(opened.status());
+          Opened(params, channels, bytes, std::move(record), std::move(*opened), std::move(reply));
+        });
   });
 }
 
-void RingRoutes::Opened(const Params& params, uint64_t channel, RouteRecord record,
-                        OpenPushReply opened, Reply<Made> reply) {
+void RingRoutes::Opened(const Params& params, const Channels& channels, uint64_t bytes,
+                        RouteRecord record, OpenPushReply opened, Reply<Made> reply) {
   auto held =
       std::make_shared<PeerOpening>(needs_.context, needs_.peers, record.peer, opened.opening);
   const Result<Connections::Serving> serving =
@@ -238,18 +218,29 @@ void RingRoutes::Opened(const Params& params, uint64_t channel, RouteRecord reco
     return reply(Status(Code::kInvalidArgument, reasons::kBadArgument,
                         "node " + record.peer + " opened a range without its length"));
   }
+  if (opened.most_bytes < ring::kMaxBytes) {
+    return reply(Status(Code::kInvalidArgument, reasons::kBadArgument,
+                        "node " + record.peer + " opened a range for transfers of at most " +
+                            std::to_string(opened.most_bytes) + " bytes"));
+  }
+  const bool long_too = opened.most_bytes > ring::kMaxBytes;
+  if (bytes > ring::kMaxBytes && !long_too) return reply(TooLong());
   record.route->to = {*to.offset_bytes, *to.bytes};
   record.connection = opened.connection;
+  record.shared = std::move(opened.shared);
   record.access = opened.access;
   record.given.destination = to;
   record.given.destination.node = record.peer;
   record.given.plan = std::move(opened.plan);
   auto planned = std::make_shared<const std::vector<Step>>(record.given.plan.steps);
-  auto way = std::make_unique<pipeline::SmallPushes>(
-      pipeline::SmallPushes::Params{serving->connection, channel, std::move(planned),
-                                    std::move(held)},
-      FailureOf(params));
-  reply(Made{std::move(record), OnEngine(std::move(way)), nullptr});
+  const auto way = [&](uint64_t channel) {
+    return OnEngine(std::make_unique<pipeline::SmallPushes>(
+        pipeline::SmallPushes::Params{serving->connection, channel, planned, held},
+        FailureOf(params)));
+  };
+  Made made{std::move(record), way(channels.short_ones), nullptr};
+  if (long_too) made.long_way = way(channels.long_ones);
+  reply(std::move(made));
 }
 
 // The other node closes what it had opened without a word. Asked for the right once more, it says
@@ -283,18 +274,6 @@ UniqueFunction<void(const Status&)> RingRoutes::FailureOf(const Params& params) 
   return [&loop = needs_.context.loop, failed = params.failed](const Status& why) {
     loop.Post([failed, why] { failed(why); });
   };
-}
-
-// The way goes before what it reads, and that on this thread.
-std::shared_ptr<SmallCopyRoute> RingRoutes::Holding(const std::shared_ptr<BorrowedRange>& borrowed,
-                                                    std::shared_ptr<SmallCopyRoute> way) const {
-  if (borrowed == nullptr) return way;
-  SmallCopyRoute* const used = way.get();
-  return {used,
-          [&loop = needs_.context.loop, held = borrowed, way = std::move(way)](void*) mutable {
-            way.reset();
-            loop.Post([held = std::move(held)] {});
-          }};
 }
 
 // What a way between nodes holds goes on this thread, and before whoever waits for it is told.

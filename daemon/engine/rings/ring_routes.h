@@ -39,6 +39,7 @@ class RingRoutes {
     Endpoint source;
     Endpoint destination;
     uint64_t serial = 0;  // of the route
+    std::string prefix;   // of its transfers' ids
     // Runs on the engine's thread when one of the route's copies has gone wrong.
     std::function<void(const Status&)> failed;
   };
@@ -66,16 +67,18 @@ class RingRoutes {
 
   void MakeInside(const Params& params, Reply<Made> reply);
   void Prepare(const Params& params, Ends ends, RouteRecord record, Reply<Made> reply);
-  // Adds the way of long transfers, where they would take the same path.
-  void AddLong(const WorkQueue& queue, const Ends& ends, Made made, Reply<Made> reply) const;
   void MakeFrom(Params params, Reply<Made> reply);
   void MakeTo(Params params, Reply<Made> reply);
-  void Opened(const Params& params, uint64_t channel, RouteRecord record, OpenPushReply opened,
-              Reply<Made> reply);
+  // On which the other node is asked for short transfers, and for long ones.
+  struct Channels {
+    uint64_t short_ones = 0;
+    uint64_t long_ones = 0;
+  };
+  // `bytes`: that the first transfer has.
+  void Opened(const Params& params, const Channels& channels, uint64_t bytes, RouteRecord record,
+              OpenPushReply opened, Reply<Made> reply);
   pipeline::SmallGets::Explain WhyClosed(const Principal& who, const Endpoint& source);
   UniqueFunction<void(const Status&)> FailureOf(const Params& params) const;
-  std::shared_ptr<SmallCopyRoute> Holding(const std::shared_ptr<BorrowedRange>& borrowed,
-                                          std::shared_ptr<SmallCopyRoute> way) const;
   std::shared_ptr<SmallCopyRoute> OnEngine(std::unique_ptr<SmallCopyRoute> way) const;
 
   const Needs needs_;

@@ -3,13 +3,17 @@
 #include <utility>
 
 #include "daemon/engine/peering/exported_range.h"
+#include "daemon/engine/rings/place_reader.h"
 #include "daemon/engine/rings/ring_end.h"
-#include "daemon/pipeline/small_server.h"
+#include "daemon/pipeline/get_reader.h"
 #include "onecopy/reasons.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::engine {
 namespace {
+
+// The link by which messages about copies in place come: daemons of one host have it.
+constexpr const char* kMessages = "tcp";
 
 // Goes on the engine's thread, wherever the last reference does.
 std::shared_ptr<void> ReleasedOn(Executor& engine, std::shared_ptr<ImportedRange> range) {
@@ -41,7 +45,9 @@ struct RingServer::Range {
 };
 
 struct RingServer::Push {
-  uint64_t channel = 0;
+  OpenPushRequest request;  // its reservation is used up
+  Principal who;
+  BufferId buffer;
   RegionRef into;
   ByteRange to;
   uint64_t to_base = 0;
@@ -133,7 +139,8 @@ void RingServer::OpenPush(const std::string& caller, OpenPushRequest request,
   if (!number.ok()) return reply(number.status());
   auto push = std::make_shared<Push>();
   push->answer.opening = *number;
-  push->channel = request.channel;
+  push->who = who;
+  push->buffer = end->buffer->id;
   push->into = end->buffer->region;
   push->to = end->allowed;
   push->to_base = end->buffer->offset;
@@ -143,36 +150,140 @@ void RingServer::OpenPush(const std::string& caller, OpenPushRequest request,
   // Whatever it says of itself: it is read from the node that asks.
   Endpoint source = request.reservation.source;
   source.node = caller;
-  needs_.routes.Make({who, std::move(source), push->into, end->client_buffer(), request.id,
-                      std::move(request.reservation)},
+  RemoteRouteParams remote{who,        std::move(source),
+                           push->into, end->client_buffer(),
+                           request.id, std::move(request.reservation)};
+  remote.recalled = [this, opening = *number](const Status& why) {
+    needs_.openings.End(opening, why);
+  };
+  push->request = std::move(request);
+  needs_.routes.Make(std::move(remote),
                      [this, push](Result<RemoteRoute> route) { Serve(push, std::move(route)); });
 }
 
+void RingServer::Refuse(const std::shared_ptr<Push>& push, const Status& why) {
+  push->into.reset();
+  needs_.openings.Forget(push->answer.opening);
+  push->reply(why);
+}
+
 void RingServer::Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> route) {
-  if (!route.ok()) {
-    push->into.reset();
-    needs_.openings.Forget(push->answer.opening);
-    return push->reply(route.status());
-  }
-  os::EventLoop& loop = needs_.context.loop;
-  const ImportedRange& range = *route->range;
-  push->answer.connection = range.connection_number();
+  if (!route.ok()) return Refuse(push, route.status());
   push->answer.plan = std::move(route->plan);
+  if (route->borrowed != nullptr) return ServeInPlace(push, std::move(*route));
+  ServeGets(push, std::move(*route));
+}
+
+void RingServer::ServeGets(const std::shared_ptr<Push>& push, RemoteRoute route) {
+  const ImportedRange& range = *route.range;
+  push->answer.connection = range.connection_number();
   push->answer.access = range.connection()->Access(range.key(), *push->into);
+  push->answer.most_bytes = ring::kMaxBytes;
+  const ByteRange from{*route.source.offset_bytes, *route.source.bytes};
   pipeline::SmallServer::Params way{.connection = range.connection(),
-                                    .channel = push->channel,
-                                    .key = range.key(),
-                                    .from = {*route->source.offset_bytes, *route->source.bytes},
-                                    .into = std::move(push->into),
+                                    .channel = push->request.channel,
+                                    .from = from,
                                     .to = push->to,
                                     .most_bytes = ring::kMaxBytes,
-                                    .held = ReleasedOn(loop, std::move(route->range)),
-                                    .to_base = push->to_base};
+                                    .reader = nullptr};
+  way.reader = std::make_unique<pipeline::GetReader>(
+      pipeline::GetReader::Params{.connection = range.connection(),
+                                  .channel = way.channel,
+                                  .key = range.key(),
+                                  .begin = from.offset,
+                                  .into = std::move(push->into),
+                                  .to_base = push->to_base,
+                                  .held = ReleasedOn(needs_.context.loop, std::move(route.range))});
+  std::vector<pipeline::SmallServer::Params> ways;
+  ways.push_back(std::move(way));
+  Answer(push, std::move(ways));
+}
+
+void RingServer::ServeInPlace(const std::shared_ptr<Push>& push, RemoteRoute route) {
+  push->answer.shared = route.borrowed->how();
+  auto made = std::make_shared<RemoteRoute>(std::move(route));
+  made->range = std::make_shared<ImportedRange>(
+      ImportedRange::Needs{needs_.connections, needs_.registrations}, push->who.node, kMessages);
+  made->range->Connect([this, push, made](const Status& connected) {
+    if (!connected.ok()) return Refuse(push, connected);
+    CopyWaysParams params;
+    params.owner = OwnerOf(push->who);
+    params.from = made->borrowed->region();
+    params.to = push->into;
+    params.borrowed = made->borrowed;
+    params.long_too = made->long_bytes_per_second.has_value();
+    PrepareCopyWays(needs_.context, std::move(params), [this, push, made](Result<CopyWays> ways) {
+      if (!ways.ok()) return Refuse(push, ways.status());
+      Prepared(push, *made, std::move(*ways));
+    });
+  });
+}
+
+std::unique_ptr<pipeline::SmallReader> RingServer::ReaderOf(const Push& push,
+                                                            const RemoteRoute& route,
+                                                            std::shared_ptr<SmallCopyRoute> way,
+                                                            PushEnds::Ended ended) const {
+  return std::make_unique<PlaceReader>(
+      PlaceReader::Params{.ring = needs_.ring,
+                          .connection = route.range->connection(),
+                          .way = std::move(way),
+                          .from_base = route.borrowed->buffer_offset(),
+                          .to_base = push.to_base,
+                          .ended = std::move(ended),
+                          .held = ReleasedOn(needs_.context.loop, route.range)});
+}
+
+void RingServer::Prepared(const std::shared_ptr<Push>& push, const RemoteRoute& route,
+                          CopyWays ways) {
+  push->answer.connection = route.range->connection_number();
+  push->answer.most_bytes = ways.long_way == nullptr ? ring::kMaxBytes : ring::kMaxLongBytes;
+  const ByteRange from{*route.source.offset_bytes, *route.source.bytes};
+  std::vector<pipeline::SmallServer::Params> servers;
+  const auto add = [&](uint64_t channel, uint64_t most_bytes,
+                       std::unique_ptr<pipeline::SmallReader> reader) {
+    servers.push_back({.connection = route.range->connection(),
+                       .channel = channel,
+                       .from = from,
+                       .to = push->to,
+                       .most_bytes = most_bytes,
+                       .reader = std::move(reader)});
+  };
+  add(push->request.channel, ring::kMaxBytes, ReaderOf(*push, route, std::move(ways.way), nullptr));
+  if (ways.long_way != nullptr) {
+    PushEnds::Ended ended =
+        needs_.ends.For({.prefix = push->request.prefix,
+                         .owner = OwnerOf(push->who).ToString(),
+                         .source = route.source,
+                         .destination = push->answer.destination,
+                         .into = push->buffer,
+                         .way = {.from_node = push->who.node,
+                                 .path = push->answer.plan.path,
+                                 .link = push->answer.plan.link,
+                                 .from = route.place,
+                                 .to = push->into->place(),
+                                 .probed_bytes_per_second = *route.long_bytes_per_second}});
+    add(push->request.long_channel, ring::kMaxLongBytes,
+        ReaderOf(*push, route, std::move(ways.long_way), std::move(ended)));
+  }
+  push->into.reset();
+  Answer(push, std::move(servers));
+}
+
+void RingServer::Answer(const std::shared_ptr<Push>& push,
+                        std::vector<pipeline::SmallServer::Params> ways) {
+  std::vector<std::shared_ptr<pipeline::SmallServer>> servers;
+  for (pipeline::SmallServer::Params& way : ways) {
+    servers.push_back(pipeline::SmallServer::Start(std::move(way)));
+  }
   const Status ready = needs_.openings.Ready(
       push->answer.opening,
-      [&loop, server = pipeline::SmallServer::Start(std::move(way))](const Status& why, Task done) {
-        server->Stop(why,
-                     [&loop, done = std::move(done)]() mutable { loop.Post(std::move(done)); });
+      [&loop = needs_.context.loop, servers = std::move(servers)](const Status& why, Task done) {
+        // The last one to stop says so.
+        const std::shared_ptr<void> last(
+            nullptr, [&loop, done = std::make_shared<Task>(std::move(done))](void*) {
+              loop.Post([done] { (*done)(); });
+            });
+        for (const auto& server : servers) server->Stop(why, [last] {});
       });
   if (!ready.ok()) return push->reply(ready);
   push->reply(std::move(push->answer));

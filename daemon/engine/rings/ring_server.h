@@ -1,7 +1,9 @@
 // What this node does for small transfers that other nodes' clients ask for by their rings.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/base/context.h"
@@ -10,9 +12,13 @@
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/tickets.h"
+#include "daemon/engine/rings/copy_ways.h"
+#include "daemon/engine/rings/push_ends.h"
 #include "daemon/engine/rings/remote_route.h"
 #include "daemon/engine/sharing/memory_exporter.h"
 #include "daemon/engine/staging/registrations.h"
+#include "daemon/pipeline/small_server.h"
+#include "daemon/ring/ring_thread.h"
 
 namespace onecopy::engine {
 
@@ -29,6 +35,8 @@ class RingServer {
     Openings& openings;
     MemoryExporter& exporter;
     RemoteRoutes& routes;
+    ring::RingThread& ring;
+    PushEnds& ends;
   };
 
   explicit RingServer(const Needs& needs) : needs_(needs) {}
@@ -53,6 +61,15 @@ class RingServer {
   Result<Begun> Begin(const std::string& caller, const OpenRangeRequest& request);
   void Export(const std::shared_ptr<Range>& range, const Status& registered);
   void Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> route);
+  void ServeGets(const std::shared_ptr<Push>& push, RemoteRoute route);
+  // In place: messages need a connection of their own, and the copies their ways.
+  void ServeInPlace(const std::shared_ptr<Push>& push, RemoteRoute route);
+  void Prepared(const std::shared_ptr<Push>& push, const RemoteRoute& route, CopyWays ways);
+  std::unique_ptr<pipeline::SmallReader> ReaderOf(const Push& push, const RemoteRoute& route,
+                                                  std::shared_ptr<SmallCopyRoute> way,
+                                                  PushEnds::Ended ended) const;
+  void Answer(const std::shared_ptr<Push>& push, std::vector<pipeline::SmallServer::Params> ways);
+  void Refuse(const std::shared_ptr<Push>& push, const Status& why);
 
   const Needs needs_;
 };

@@ -23,8 +23,7 @@ constexpr size_t kPrefixBytes = 8;
 
 }  // namespace
 
-Rings::Rings(const Needs& needs, std::chrono::nanoseconds spin)
-    : needs_(needs), spin_(spin), thread_(spin) {}
+Rings::Rings(const Needs& needs, std::chrono::nanoseconds spin) : needs_(needs), spin_(spin) {}
 
 void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   Result<Principal> who = needs_.sessions.PrincipalOf(session);
@@ -69,13 +68,13 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
           if (const RingRef current = known.lock()) TakeLongEnds(*current);
         });
       });
-  thread_.Add(ring->id, std::move(*end), std::move(here), ring->journal,
-              [&loop = needs_.context.loop, owner = ring->owner.ToString()] {
-                loop.Post([owner] {
-                  log::Warning("a client broke the format of its ring, which was closed",
-                               {{"owner", owner}});
-                });
-              });
+  needs_.thread.Add(ring->id, std::move(*end), std::move(here), ring->journal,
+                    [&loop = needs_.context.loop, owner = ring->owner.ToString()] {
+                      loop.Post([owner] {
+                        log::Warning("a client broke the format of its ring, which was closed",
+                                     {{"owner", owner}});
+                      });
+                    });
   rings_[session] = ring;
   by_prefix_[ring->prefix] = ring;
   reply(std::move(given));
@@ -106,12 +105,12 @@ void Rings::OpenRoute(const SessionId& session, Endpoint source, Endpoint destin
     }
     reply(std::move(made));
   };
-  needs_.routes.Make(
-      {std::move(*who), std::move(source), std::move(destination), serial, std::move(failed)},
-      [this, ring, reply = std::move(reply)](Result<RingRoutes::Made> made) mutable {
-        if (!made.ok()) return reply(made.status());
-        Install(ring, std::move(*made), std::move(reply));
-      });
+  needs_.routes.Make({std::move(*who), std::move(source), std::move(destination), serial,
+                      ring->prefix, std::move(failed)},
+                     [this, ring, reply = std::move(reply)](Result<RingRoutes::Made> made) mutable {
+                       if (!made.ok()) return reply(made.status());
+                       Install(ring, std::move(*made), std::move(reply));
+                     });
 }
 
 Status Rings::WhatEnded(const ClientRing& ring, const RouteRecord& route) const {
@@ -171,7 +170,7 @@ void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute>
   route.place = static_cast<uint32_t>(place - ring->used.begin());
   route.given.word = ring::RouteWord(serial, route.place);
   RingRoute given = route.given;
-  thread_.Install(
+  needs_.thread.Install(
       ring->id, route.place, route.route,
       [&loop = needs_.context.loop, given = std::move(given), reply = std::move(reply)]() mutable {
         loop.Post([given = std::move(given), reply = std::move(reply)]() mutable {
@@ -263,11 +262,15 @@ void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
   route.charge.GiveBack();
   route.route->Revoke(why);
   // It is there until the ring's thread has been told, below.
-  if (const auto& way = route.route->way; route.push.empty()) {
+  auto cancel = [way = route.route->way, long_way = route.route->long_way] {
     way->Cancel();
+    if (long_way != nullptr) long_way->Cancel();
+  };
+  if (route.push.empty()) {
+    cancel();
   } else {
     // Only when the other node can read nothing more is it known what will not have been read.
-    needs_.openings.CloseFor(route.peer, route.push, [way] { way->Cancel(); });
+    needs_.openings.CloseFor(route.peer, route.push, std::move(cancel));
   }
   std::vector<BufferId> buffers = route.buffers;
   for (const BufferId buffer : buffers) ++releasing_[buffer].routes;
@@ -291,10 +294,10 @@ void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
       for (Task& then : node.mapped().waiting) then();
     }
   };
-  thread_.Remove(ring.id, route.place,
-                 [&loop = needs_.context.loop, gone = std::move(gone)]() mutable {
-                   loop.Post(std::move(gone));
-                 });
+  needs_.thread.Remove(ring.id, route.place,
+                       [&loop = needs_.context.loop, gone = std::move(gone)]() mutable {
+                         loop.Post(std::move(gone));
+                       });
 }
 
 template <typename Rests>
@@ -352,7 +355,7 @@ void Rings::EndSession(const SessionId& session) {
   const Status why(Code::kAborted, reasons::kOwnerDied, "the client has gone");
   for (auto& [serial, route] : ring->routes) Revoke(*ring, route, why);
   rings_.erase(found);
-  thread_.End(ring->id, [this, ring, &loop = needs_.context.loop] {
+  needs_.thread.End(ring->id, [this, ring, &loop = needs_.context.loop] {
     loop.Post([this, ring] { Ended(ring); });
   });
 }
@@ -372,11 +375,13 @@ void Rings::Ended(const RingRef& ring) {
 void Rings::Clear() {
   for (const auto& [prefix, ring] : by_prefix_) {
     for (const auto& [serial, route] : ring->routes) {
-      if (route.open) route.route->way->Cancel();
+      if (!route.open) continue;
+      route.route->way->Cancel();
+      if (route.route->long_way != nullptr) route.route->long_way->Cancel();
     }
     ring->waiting.clear();  // what waits holds the ring
   }
-  thread_.Stop();
+  needs_.thread.Stop();
   rings_.clear();
   by_prefix_.clear();
   releasing_.clear();

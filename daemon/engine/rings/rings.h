@@ -38,6 +38,7 @@ class Rings final : public RingApi {
     RingRoutes& routes;
     RingReceipts& receipts;
     Tally& tally;
+    ring::RingThread& thread;
   };
 
   Rings(const Needs& needs, std::chrono::nanoseconds spin);
@@ -64,7 +65,7 @@ class Rings final : public RingApi {
   void AddToTally();
 
   // Refuses what is submitted from now on.
-  void Drain() { thread_.Drain(); }
+  void Drain() { needs_.thread.Drain(); }
   // At the engine's end.
   void Clear();
 
@@ -101,7 +102,6 @@ class Rings final : public RingApi {
   std::map<BufferId, Releasing> releasing_;
   uint64_t next_ring_ = 1;
   uint64_t next_route_ = 1;
-  ring::RingThread thread_;
 };
 
 }  // namespace onecopy::engine

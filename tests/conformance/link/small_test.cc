@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "daemon/pipeline/get_reader.h"
 #include "daemon/pipeline/small_gets.h"
 #include "daemon/pipeline/small_pushes.h"
 #include "daemon/pipeline/small_server.h"
@@ -50,14 +51,14 @@ struct Ends {
                                        sink, SmallGets::Explain(), Failed());
   }
   std::shared_ptr<SmallServer> Serve() {
-    return SmallServer::Start({connected.reader,
-                               kSmallChannel,
-                               key,
-                               {kBegin, kBytes - kBegin},
-                               sink,
-                               {0, kBytes / 2},
-                               4096,
-                               nullptr});
+    return SmallServer::Start(
+        {connected.reader,
+         kSmallChannel,
+         {kBegin, kBytes - kBegin},
+         {0, kBytes / 2},
+         4096,
+         std::make_unique<GetReader>(
+             GetReader::Params{connected.reader, kSmallChannel, key, kBegin, sink, 0, nullptr})});
   }
   std::unique_ptr<SmallPushes> Pushes() { return Pushes(Failed()); }
   std::unique_ptr<SmallPushes> Pushes(SmallOutcomes::Failed failed) {

@@ -1,0 +1,32 @@
+// The ways by which this node copies between two regions for a ring, of its own or another node's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "daemon/engine/api/types.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/sharing/borrowed_range.h"
+#include "transport/core/small_copy_route.h"
+
+namespace onecopy::engine {
+
+struct CopyWays {
+  std::shared_ptr<SmallCopyRoute> way;
+  std::shared_ptr<SmallCopyRoute> long_way;  // for more than ring::kMaxBytes; null where none is
+};
+
+struct CopyWaysParams {
+  Owner owner;  // on whose turn they are prepared
+  RegionRef from;
+  RegionRef to;
+  std::shared_ptr<BorrowedRange> borrowed;  // that `from` is of; null: of this node's own
+  bool long_too = false;                    // long transfers take the same path
+};
+
+// Engine thread. Prepares them where that may block, and replies there. What is in the way of the
+// long one is logged; without the short one it fails, as PrepareSmallCopyRoute does. The ways may
+// be let go on any thread, and keep what is borrowed until then.
+void PrepareCopyWays(Context& context, CopyWaysParams params, Reply<CopyWays> reply);
+
+}  // namespace onecopy::engine
