@@ -7,6 +7,7 @@
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/sharing/borrowed_range.h"
+#include "transport/core/link.h"
 #include "transport/core/small_copy_route.h"
 
 namespace onecopy::engine {
@@ -28,5 +29,10 @@ struct CopyWaysParams {
 // long one is logged; without the short one it fails, as PrepareSmallCopyRoute does. The ways may
 // be let go on any thread, and keep what is borrowed until then.
 void PrepareCopyWays(Context& context, CopyWaysParams params, Reply<CopyWays> reply);
+
+// The thread of a connection, which stays with it.
+inline std::shared_ptr<Executor> ThreadOf(const std::shared_ptr<Connection>& connection) {
+  return {connection, &connection->executor()};
+}
 
 }  // namespace onecopy::engine

@@ -7,6 +7,7 @@
 #include "daemon/engine/peering/peer_opening.h"
 #include "daemon/engine/rings/copy_ways.h"
 #include "daemon/engine/rings/ring_end.h"
+#include "daemon/pipeline/awaited_route.h"
 #include "daemon/pipeline/small_pushes.h"
 #include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
@@ -239,7 +240,10 @@ void RingRoutes::Opened(const Params& params, const Channels& channels, uint64_t
         FailureOf(params)));
   };
   Made made{std::move(record), way(channels.short_ones), nullptr};
-  if (long_too) made.long_way = way(channels.long_ones);
+  if (long_too) {
+    made.long_way = std::make_shared<pipeline::AwaitedRoute>(way(channels.long_ones),
+                                                             ThreadOf(serving->connection));
+  }
   reply(std::move(made));
 }
 

@@ -5,6 +5,7 @@
 #include "daemon/engine/peering/exported_range.h"
 #include "daemon/engine/rings/place_reader.h"
 #include "daemon/engine/rings/ring_end.h"
+#include "daemon/pipeline/awaited_route.h"
 #include "daemon/pipeline/get_reader.h"
 #include "onecopy/reasons.h"
 #include "transport/ring/layout.h"
@@ -263,7 +264,10 @@ void RingServer::Prepared(const std::shared_ptr<Push>& push, const RemoteRoute& 
                                  .to = push->into->place(),
                                  .probed_bytes_per_second = *route.long_bytes_per_second}});
     add(push->request.long_channel, ring::kMaxLongBytes,
-        ReaderOf(*push, route, std::move(ways.long_way), std::move(ended)));
+        ReaderOf(*push, route,
+                 std::make_shared<pipeline::AwaitedRoute>(std::move(ways.long_way),
+                                                          ThreadOf(route.range->connection())),
+                 std::move(ended)));
   }
   push->into.reset();
   Answer(push, std::move(servers));
