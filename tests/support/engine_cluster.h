@@ -149,10 +149,9 @@ class EngineCluster {
   std::set<std::string> holding_ ONECOPY_GUARDED_BY(mutex_);
   std::vector<Task> held_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, size_t> calls_ ONECOPY_GUARDED_BY(mutex_);
-  using Changes = std::tuple<std::function<void(engine::OpenProbeReply&)>,
-                             std::function<void(engine::OpenRangeReply&)>,
-                             std::function<void(engine::OpenPushReply&)>,
-                             std::function<void(engine::MemoryExport&)>>;
+  using Changes = std::tuple<
+      std::function<void(engine::OpenProbeReply&)>, std::function<void(engine::OpenRangeReply&)>,
+      std::function<void(engine::OpenPushReply&)>, std::function<void(engine::MemoryExport&)>>;
   Changes changes_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<EngineNode>> nodes_;
   friend class EngineNode;

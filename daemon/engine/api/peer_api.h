@@ -202,7 +202,7 @@ struct OpenPushReply {
   uint64_t connection = 0;
   Endpoint destination;  // complete: what may be written
   Plan plan;
-  LinkAccess access;  // for receipts
+  LinkAccess access;        // for receipts
   uint64_t most_bytes = 0;  // of one transfer
   std::string shared = {};  // how the source's memory is used in place: "vmm-fd"; empty: it is not
 };

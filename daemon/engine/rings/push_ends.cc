@@ -12,14 +12,15 @@ PushEnds::Ended PushEnds::For(Of of) {
   return [this, of = std::make_shared<const Of>(std::move(of)),
           waiting = std::make_shared<std::atomic<uint32_t>>(0)](
              const pipeline::Push& push, const ring::ErrandEnd& end, Task tell) {
-    const bool behind = waiting->fetch_add(1) >= kMany;
-    Task later = behind ? std::move(tell) : Task();
+    Task now;
+    Task later;
+    (waiting->fetch_add(1) < kMany ? now : later) = std::move(tell);
     context_.loop.Post([this, of, waiting, push, end, later = std::move(later)]() mutable {
       Note(*of, push, end);
       waiting->fetch_sub(1);
       if (later) later();
     });
-    if (!behind) tell();
+    if (now) now();
   };
 }
 
