@@ -1,4 +1,5 @@
 // Transfers by a ring into GPU memory of another daemon of this host, which makes the copies.
+#include <future>
 #include <thread>
 
 #include "onecopy/reasons.h"
@@ -108,12 +109,13 @@ TEST_CASE("a destination that is taken away waits for what is being written into
   const auto route = ring.OpenRoute("east:a", "west:b");
   REQUIRE_OK(route);
   const uint64_t number = BeginHeld(rig, ring, route->word);
-  std::thread remover([&] { CHECK(rig.Remove("west", rig.bob, "b", true).ok()); });
+  auto remover =
+      std::async(std::launch::async, [&] { return rig.Remove("west", rig.bob, "b", true); });
   // It is going: nothing new is let in.
   while (ring.OpenRoute("east:a", "west:b").ok()) std::this_thread::yield();
   CHECK(rig.controls["west"]->imported() == 1);
   rig.controls["west"]->Release();
-  remover.join();
+  CHECK(remover.get().ok());
   CHECK(Await(ring).number == number);
   CHECK(ring.Move(route->word, 0, 0, 1).code != Code::kOk);
   CHECK(ring.OpenRoute("east:a", "west:b").status().reason() == reasons::kBufferNotFound);
@@ -125,11 +127,12 @@ TEST_CASE("a source that is taken away waits for what another daemon reads out o
   const auto route = ring.OpenRoute("east:a", "west:b");
   REQUIRE_OK(route);
   const uint64_t number = BeginHeld(rig, ring, route->word);
-  std::thread remover([&] { CHECK(rig.Remove("east", rig.alice, "a", true).ok()); });
+  auto remover =
+      std::async(std::launch::async, [&] { return rig.Remove("east", rig.alice, "a", true); });
   while (rig.cluster.calls("Recall") == 0) std::this_thread::yield();
   CHECK(rig.controls["west"]->imported() == 1);
   rig.controls["west"]->Release();
-  remover.join();
+  CHECK(remover.get().ok());
   CHECK(rig.controls["west"]->imported() == 0);
   CHECK(Await(ring).number == number);
   CHECK(ring.Move(route->word, 0, 0, 1).code != Code::kOk);
@@ -199,10 +202,11 @@ TEST_CASE("a client that goes while another daemon copies for it leaves nothing 
   REQUIRE_OK(route);
   BeginHeld(rig, *ring, route->word);
   ring.reset();
-  std::thread closer([&] { CHECK(rig.Remove("east", rig.alice, "a", true).ok()); });
+  auto closer =
+      std::async(std::launch::async, [&] { return rig.Remove("east", rig.alice, "a", true); });
   while (rig.cluster.calls("Recall") == 0) std::this_thread::yield();
   rig.controls["west"]->Release();
-  closer.join();
+  CHECK(closer.get().ok());
   AwaitUnmapped(*rig.controls["west"]);
 }
 

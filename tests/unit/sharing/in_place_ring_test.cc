@@ -143,11 +143,12 @@ TEST_CASE("a buffer that is taken away waits for what a ring copies out of it in
   uint64_t number = 0;
   REQUIRE(ring.end().Submit(route->word, 0, 0, kGpuBytes, &number));
   while (!rig.controls["west"]->polled()) std::this_thread::yield();
-  std::thread remover([&] { CHECK(rig.Remove("east", rig.alice, "a", true).ok()); });
+  auto remover =
+      std::async(std::launch::async, [&] { return rig.Remove("east", rig.alice, "a", true); });
   while (rig.cluster.calls("Recall") == 0) std::this_thread::yield();
   CHECK(rig.controls["west"]->imported() == 1);
   rig.controls["west"]->Release();
-  remover.join();
+  CHECK(remover.get().ok());
   CHECK(rig.controls["west"]->imported() == 0);
   ring::Ended ended;
   while (!ring.end().Reap(&ended)) ring.end().Sleep(std::chrono::seconds(1));
@@ -188,13 +189,15 @@ TEST_CASE("a route in place is called back while it is made") {
   GpuRig rig;
   RingOf ring = RingOfBob(rig);
   rig.cluster.HoldCalls("OpenRange");
-  std::thread opener([&] { CHECK_FALSE(ring.OpenRoute("east:a", "west:b").ok()); });
+  auto opener =
+      std::async(std::launch::async, [&] { return ring.OpenRoute("east:a", "west:b").status(); });
   while (rig.controls["west"]->imported() == 0) std::this_thread::yield();
-  std::thread remover([&] { CHECK(rig.Remove("east", rig.alice, "a", true).ok()); });
+  auto remover =
+      std::async(std::launch::async, [&] { return rig.Remove("east", rig.alice, "a", true); });
   while (rig.cluster.calls("Recall") == 0) std::this_thread::yield();
   rig.cluster.ReleaseCalls();
-  opener.join();
-  remover.join();
+  CHECK_FALSE(opener.get().ok());
+  CHECK(remover.get().ok());
   AwaitUnmapped(*rig.controls["west"]);
 }
 

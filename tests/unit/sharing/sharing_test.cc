@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <thread>
 
 #include "daemon/handover/server.h"
@@ -155,14 +156,15 @@ TEST_CASE("a buffer that is taken away ends the copy that reads it, and is let g
   REQUIRE_OK(started);
   while (rig.controls["west"]->held() == 0) std::this_thread::yield();
   CHECK(rig.Remove("east", rig.alice, "a").reason() == reasons::kBufferInUse);
-  std::thread remover([&] { CHECK(rig.Remove("east", rig.alice, "a", true).ok()); });
+  auto remover =
+      std::async(std::launch::async, [&] { return rig.Remove("east", rig.alice, "a", true); });
   while (rig.cluster.calls("Recall") == 0) std::this_thread::yield();
   rig.controls["west"]->Release();
   const TransferInfo ended = rig.cluster["west"].Wait(rig.bob, started->id);
   INFO(ended.error.ToString());
   CHECK(ended.state == TransferState::kCancelled);
   CHECK(ended.error.message().find("was removed by") != std::string::npos);
-  remover.join();
+  CHECK(remover.get().ok());
   CHECK(rig.controls["west"]->imported() == 0);
 }
 
