@@ -18,4 +18,19 @@ bool Overlap(const ByteRange& a, const ByteRange& b) {
   return a.offset < b.offset ? b.offset - a.offset < a.bytes : a.offset - b.offset < b.bytes;
 }
 
+Status CheckColumns(const EqualRanges& ranges) {
+  const size_t count = ranges.sources.size();
+  const auto fits = [count](size_t size) { return size == 0 || size == count; };
+  if (ranges.destinations.size() == count && fits(ranges.source_buffers.size()) &&
+      fits(ranges.destination_buffers.size())) {
+    return OkStatus();
+  }
+  return {Code::kInvalidArgument, reasons::kBadArgument,
+          "ranges of one length have " + std::to_string(count) + " sources, " +
+              std::to_string(ranges.destinations.size()) + " destinations, and " +
+              std::to_string(ranges.source_buffers.size()) + " and " +
+              std::to_string(ranges.destination_buffers.size()) + " numbers of their buffers",
+          "give each range its source and its destination; of buffers each, or none"};
+}
+
 }  // namespace onecopy

@@ -36,7 +36,33 @@ uint64_t RunLength(std::span<const RangePair> pairs) {
   return length;
 }
 
+// Whether so many ranges lie as far from the one before as that does from its own that folding may
+// be worth it: a look at two columns, where making pairs of them would take far longer.
+bool MayFold(const EqualRanges& ranges) {
+  const auto& [bytes, from, to, from_buffers, to_buffers] = ranges;
+  size_t alike = 0;
+  for (size_t i = 2; i < from.size(); ++i) {
+    const bool steady = from[i] - from[i - 1] == from[i - 1] - from[i - 2] &&
+                        to[i] - to[i - 1] == to[i - 1] - to[i - 2];
+    alike += steady ? 1 : 0;
+  }
+  return alike >= from.size() / 4;
+}
+
 }  // namespace
+
+std::vector<RangePair> FoldRanges(const EqualRanges& ranges) {
+  if (!MayFold(ranges)) return {};
+  std::vector<RangePair> pairs(ranges.sources.size());
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    pairs[i] = {{ranges.sources[i], ranges.bytes}, {ranges.destinations[i], ranges.bytes}};
+    if (!ranges.source_buffers.empty()) pairs[i].source_buffer = ranges.source_buffers[i];
+    if (!ranges.destination_buffers.empty()) {
+      pairs[i].destination_buffer = ranges.destination_buffers[i];
+    }
+  }
+  return FoldRanges(pairs);
+}
 
 std::vector<RangePair> FoldRanges(std::span<const RangePair> pairs) {
   // Counted before any is copied: there may be very many, and mostly nothing to fold.

@@ -12,5 +12,7 @@ namespace onecopy::client {
 // buffers, that lie at one distance at the source and at one at the destination, become a strided
 // pair each. Empty where that makes less than half as many of them: it is not worth it then.
 std::vector<RangePair> FoldRanges(std::span<const RangePair> pairs);
+// Likewise.
+std::vector<RangePair> FoldRanges(const EqualRanges& ranges);
 
 }  // namespace onecopy::client

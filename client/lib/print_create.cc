@@ -10,6 +10,18 @@
 namespace onecopy::client {
 namespace {
 
+Status CheckForms(const TransferRequest& request) {
+  if (!request.ranges.empty()) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "a request has both `ranges` and `equal_ranges`", "set one of the two"};
+  }
+  if (request.equal_ranges->sources.empty()) {
+    return {Code::kInvalidArgument, reasons::kBadSize, "`equal_ranges` has no range",
+            "leave it null to move all of the source"};
+  }
+  return CheckColumns(*request.equal_ranges);
+}
+
 // Here rather than by the daemon, to which so much is not sent.
 Status CheckCounts(const TransferRequest& request) {
   const auto too_many = [](const std::string& what, size_t count, size_t most) {
@@ -18,9 +30,12 @@ Status CheckCounts(const TransferRequest& request) {
         std::to_string(count) + " " + what + "; a transfer takes up to " + std::to_string(most),
         "split the request");
   };
-  if (request.ranges.size() > kMaxRanges) {
-    return too_many("ranges", request.ranges.size(), kMaxRanges);
+  size_t ranges = request.ranges.size();
+  if (request.equal_ranges != nullptr) {
+    ONECOPY_RETURN_IF_ERROR(CheckForms(request));
+    ranges = request.equal_ranges->sources.size();
   }
+  if (ranges > kMaxRanges) return too_many("ranges", ranges, kMaxRanges);
   for (const auto* more : {&request.more_sources, &request.more_destinations}) {
     if (more->size() >= kMaxBuffers) return too_many("buffers", more->size() + 1, kMaxBuffers);
   }
@@ -35,6 +50,15 @@ void PrintRanges(const std::vector<RangePair>& ranges, v1::CreateTransferRequest
   if (!folded.empty()) out->set_asked_ranges(ranges.size());
 }
 
+void PrintRanges(const EqualRanges& ranges, v1::CreateTransferRequest* out) {
+  if (const std::vector<RangePair> folded = FoldRanges(ranges); !folded.empty()) {
+    codec::PrintPairs(folded, out->mutable_source_ranges(), out->mutable_destination_ranges());
+    out->set_asked_ranges(ranges.sources.size());
+    return;
+  }
+  codec::PrintPairs(ranges, out->mutable_source_ranges(), out->mutable_destination_ranges());
+}
+
 }  // namespace
 
 Result<v1::CreateTransferRequest> PrintCreate(const TransferRequest& request) {
@@ -42,7 +66,11 @@ Result<v1::CreateTransferRequest> PrintCreate(const TransferRequest& request) {
   ONECOPY_RETURN_IF_ERROR(CheckCounts(request));
   v1::CreateTransferRequest wire;
   codec::PrintWithoutRanges(request, &wire);
-  PrintRanges(request.ranges, &wire);
+  if (request.equal_ranges != nullptr) {
+    PrintRanges(*request.equal_ranges, &wire);
+  } else {
+    PrintRanges(request.ranges, &wire);
+  }
   wire.set_request_id(ChosenOr(request.request_id));
   return wire;
 }

@@ -45,11 +45,12 @@ bool SmallTransfers::Fits(const TransferRequest& request) const {
          (!from || !to || *from == *to) &&
          (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
          !request.sync && !request.deadline && request.request_id.empty() &&
-         request.ranges.empty() && !request.source.buffer.empty() &&
-         !request.destination.buffer.empty() && request.source.fd_handle == 0 &&
-         request.destination.fd_handle == 0 && request.more_sources.empty() &&
-         request.more_destinations.empty() && request.part_of.empty() && request.message.empty() &&
-         !request.validate_only && !request.policy.client_file;
+         request.ranges.empty() && request.equal_ranges == nullptr &&
+         !request.source.buffer.empty() && !request.destination.buffer.empty() &&
+         request.source.fd_handle == 0 && request.destination.fd_handle == 0 &&
+         request.more_sources.empty() && request.more_destinations.empty() &&
+         request.part_of.empty() && request.message.empty() && !request.validate_only &&
+         !request.policy.client_file;
 }
 
 std::optional<uint64_t> SmallTransfers::BytesBy(const SmallRoute& route,

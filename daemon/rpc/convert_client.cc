@@ -37,13 +37,17 @@ Result<engine::PageRequest> ParsePage(int32_t size, const std::string& token, co
 // The columns that a client pairs become what the engine works with, here rather than on its
 // thread: there may be tens of thousands.
 Result<std::tuple<TransferRequest, RangeGroups>> Parse(const v1::CreateTransferRequest& in) {
-  ONECOPY_ASSIGN_OR_RETURN(TransferRequest request, Parse(in, Field()));
+  ONECOPY_ASSIGN_OR_RETURN(TransferRequest request, codec::ParseWithoutRanges(in, Field()));
+  ONECOPY_ASSIGN_OR_RETURN(codec::AskedRanges asked, codec::ParseRanges(in, Field()));
+  const size_t sources = request.more_sources.size() + 1;
+  const size_t destinations = request.more_destinations.size() + 1;
   RangeGroups groups;
-  if (!request.ranges.empty()) {
+  if (!asked.equal.sources.empty()) {
+    ONECOPY_ASSIGN_OR_RETURN(
+        groups, GroupRanges(std::move(asked.equal), sources, destinations, in.asked_ranges()));
+  } else if (!asked.pairs.empty()) {
     ONECOPY_ASSIGN_OR_RETURN(groups,
-                             GroupRanges(request.ranges, request.more_sources.size() + 1,
-                                         request.more_destinations.size() + 1, in.asked_ranges()));
-    request.ranges = {};
+                             GroupRanges(asked.pairs, sources, destinations, in.asked_ranges()));
   }
   return std::tuple(std::move(request), std::move(groups));
 }

@@ -9,6 +9,7 @@
 // thread.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,12 +45,24 @@ void Print(const Endpoint& value, v1::Endpoint* out);
 void Print(const Policy& value, v1::Policy* out);
 // `base` is added to each offset.
 void Print(std::span<const StridedRange> value, uint64_t base, v1::Ranges* out);
+// The offsets of plain ranges of one length; nothing where some are strided or unlike, or where the
+// columns are not a table: see Parse.
+struct EqualOffsets {
+  std::vector<uint64_t> offsets;
+  uint64_t bytes = 0;
+};
+std::optional<EqualOffsets> ParseEqual(const v1::Ranges& in);
+void PrintEqual(std::span<const uint64_t> offsets, uint64_t bytes, uint64_t base, v1::Ranges* out);
 // Both ends of a request's ranges, with the numbers of their buffers, which are not compared with
-// how many there are.
-Result<std::vector<RangePair>> ParsePairs(const v1::Ranges& source, const Field& source_at,
-                                          const v1::Ranges& destination,
-                                          const Field& destination_at);
+// how many there are. As `equal` where they are of one length, else as `pairs`.
+struct AskedRanges {
+  std::vector<RangePair> pairs;
+  EqualRanges equal;  // without ranges: `pairs` has them
+};
+Result<AskedRanges> ParsePairs(const v1::Ranges& source, const Field& source_at,
+                               const v1::Ranges& destination, const Field& destination_at);
 void PrintPairs(std::span<const RangePair> pairs, v1::Ranges* source, v1::Ranges* destination);
+void PrintPairs(const EqualRanges& ranges, v1::Ranges* source, v1::Ranges* destination);
 void Print(const ExecutedStep& value, v1::Step* out);
 void Print(const Refusal& value, v1::Refusal* out);
 void Print(const Plan& value, v1::Plan* out);
@@ -66,6 +79,9 @@ Status ParseStatus(const google::rpc::Status& in, const Field& at, Status* value
 Result<TransferId> ParseTransferId(const std::string& id, const Field& at);
 Result<TransferInfo> Parse(const v1::Transfer& in, const Field& at);
 Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& at);
+// Its ranges, and all but them: there may be very many, for which a reader has a form of its own.
+Result<AskedRanges> ParseRanges(const v1::CreateTransferRequest& in, const Field& at);
+Result<TransferRequest> ParseWithoutRanges(const v1::CreateTransferRequest& in, const Field& at);
 Result<SeriesRequest> Parse(const v1::OpenSeriesRequest& in, const Field& at);
 Result<SeriesEnd> Parse(const v1::EndSeriesRequest& in, const Field& at);
 void Print(const TransferInfo& value, v1::Transfer* out);

@@ -89,9 +89,60 @@ void Print(std::span<const StridedRange> value, uint64_t base, v1::Ranges* out) 
       value.size(), base, [&](size_t i) -> const StridedRange& { return value[i]; }, out);
 }
 
-Result<std::vector<RangePair>> ParsePairs(const v1::Ranges& source, const Field& source_at,
-                                          const v1::Ranges& destination,
-                                          const Field& destination_at) {
+std::optional<EqualOffsets> ParseEqual(const v1::Ranges& in) {
+  const int ranges = in.offset_bytes_size();
+  const bool plain = in.stride_bytes().empty() && in.count().empty();
+  if (ranges == 0 || static_cast<size_t>(ranges) > kMaxRanges || !plain || in.bytes_size() != 1) {
+    return std::nullopt;
+  }
+  return EqualOffsets{{in.offset_bytes().begin(), in.offset_bytes().end()}, in.bytes(0)};
+}
+
+void PrintEqual(std::span<const uint64_t> offsets, uint64_t bytes, uint64_t base, v1::Ranges* out) {
+  auto* const column = out->mutable_offset_bytes();
+  column->Reserve(static_cast<int>(offsets.size()));
+  for (const uint64_t offset : offsets) column->AddAlreadyReserved(offset + base);
+  out->add_bytes(bytes);
+}
+
+namespace {
+
+// Where both sides are so, and of the same length.
+Result<std::optional<EqualRanges>> ParseEqualPairs(const v1::Ranges& source, const Field& source_at,
+                                                   const v1::Ranges& destination,
+                                                   const Field& destination_at) {
+  const bool alike = source.bytes_size() == 1 && destination.bytes_size() == 1 &&
+                     source.bytes(0) == destination.bytes(0) &&
+                     source.offset_bytes_size() == destination.offset_bytes_size();
+  if (!alike) return std::optional<EqualRanges>();
+  ONECOPY_RETURN_IF_ERROR(CheckColumns(source, source_at));
+  ONECOPY_RETURN_IF_ERROR(CheckColumns(destination, destination_at));
+  std::optional<EqualOffsets> from = ParseEqual(source);
+  if (!from) return std::optional<EqualRanges>();
+  std::optional<EqualOffsets> to = ParseEqual(destination);
+  if (!to) return std::optional<EqualRanges>();
+  EqualRanges equal{from->bytes, std::move(from->offsets), std::move(to->offsets)};
+  const auto buffers = [&equal](const v1::Ranges& in, std::vector<uint32_t>* out) {
+    if (in.buffer().empty()) return;
+    out->resize(equal.sources.size());
+    Spread(in.buffer(), in.offset_bytes_size(), [out](size_t i) -> uint32_t& { return (*out)[i]; });
+  };
+  buffers(source, &equal.source_buffers);
+  buffers(destination, &equal.destination_buffers);
+  return std::optional(std::move(equal));
+}
+
+}  // namespace
+
+Result<AskedRanges> ParsePairs(const v1::Ranges& source, const Field& source_at,
+                               const v1::Ranges& destination, const Field& destination_at) {
+  AskedRanges asked;
+  ONECOPY_ASSIGN_OR_RETURN(auto equal,
+                           ParseEqualPairs(source, source_at, destination, destination_at));
+  if (equal) {
+    asked.equal = *std::move(equal);
+    return asked;
+  }
   ONECOPY_RETURN_IF_ERROR(CheckColumns(source, source_at));
   ONECOPY_RETURN_IF_ERROR(CheckColumns(destination, destination_at));
   const int ranges = source.offset_bytes_size();
@@ -102,13 +153,14 @@ Result<std::vector<RangePair>> ParsePairs(const v1::Ranges& source, const Field&
                   "give each source range its destination range");
   }
   if (ranges == 0) return BadField(source_at, "has no range");
-  std::vector<RangePair> pairs(static_cast<size_t>(ranges));
+  std::vector<RangePair>& pairs = asked.pairs;
+  pairs.resize(static_cast<size_t>(ranges));
   ReadColumns(source, [&](size_t i) -> StridedRange& { return pairs[i].source; });
   ReadColumns(destination, [&](size_t i) -> StridedRange& { return pairs[i].destination; });
   Spread(source.buffer(), ranges, [&](size_t i) -> uint32_t& { return pairs[i].source_buffer; });
   Spread(destination.buffer(), ranges,
          [&](size_t i) -> uint32_t& { return pairs[i].destination_buffer; });
-  return pairs;
+  return asked;
 }
 
 void PrintPairs(std::span<const RangePair> pairs, v1::Ranges* source, v1::Ranges* destination) {
@@ -124,6 +176,19 @@ void PrintPairs(std::span<const RangePair> pairs, v1::Ranges* source, v1::Ranges
   };
   side(&RangePair::source, &RangePair::source_buffer, source);
   side(&RangePair::destination, &RangePair::destination_buffer, destination);
+}
+
+void PrintPairs(const EqualRanges& ranges, v1::Ranges* source, v1::Ranges* destination) {
+  const auto side = [bytes = ranges.bytes](const std::vector<uint64_t>& offsets,
+                                           const std::vector<uint32_t>& buffers, v1::Ranges* out) {
+    PrintEqual(offsets, bytes, 0, out);
+    const auto other = [](uint32_t number) { return number != 0; };
+    if (std::none_of(buffers.begin(), buffers.end(), other)) return;
+    WriteColumn(
+        buffers.size(), [&](size_t i) { return buffers[i]; }, out->mutable_buffer());
+  };
+  side(ranges.sources, ranges.source_buffers, source);
+  side(ranges.destinations, ranges.destination_buffers, destination);
 }
 
 }  // namespace onecopy::codec

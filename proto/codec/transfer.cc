@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "proto/codec/codec.h"
@@ -150,7 +151,7 @@ void Print(const TransferInfo& value, v1::Transfer* out) {
   if (out->ByteSizeLong() > kMaxTransferText / 2) Shorten(out);
 }
 
-Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& at) {
+Result<TransferRequest> ParseWithoutRanges(const v1::CreateTransferRequest& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.request_id(), at / "request_id", kMaxRequestId));
   if (at.strict() && !in.has_source()) return BadField(at / "source", "is missing");
   if (at.strict() && !in.has_destination()) return BadField(at / "destination", "is missing");
@@ -169,27 +170,43 @@ Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& 
   value.part_of = TransferId(in.part_of());
   ONECOPY_RETURN_IF_ERROR(CheckMessage(in.message(), at / "message"));
   value.message = in.message();
+  ONECOPY_ASSIGN_OR_RETURN(value.more_sources, ParseMore(in.more_sources(), at / "more_sources"));
+  ONECOPY_ASSIGN_OR_RETURN(value.more_destinations,
+                           ParseMore(in.more_destinations(), at / "more_destinations"));
+  return value;
+}
+
+Result<AskedRanges> ParseRanges(const v1::CreateTransferRequest& in, const Field& at) {
   if (in.has_source_ranges() != in.has_destination_ranges()) {
     return BadField(at / (in.has_source_ranges() ? "destination_ranges" : "source_ranges"),
                     "is missing: each source range has its destination range");
   }
-  ONECOPY_ASSIGN_OR_RETURN(value.more_sources, ParseMore(in.more_sources(), at / "more_sources"));
-  ONECOPY_ASSIGN_OR_RETURN(value.more_destinations,
-                           ParseMore(in.more_destinations(), at / "more_destinations"));
-  if (!in.has_source_ranges()) return value;
+  if (!in.has_source_ranges()) return AskedRanges();
   const auto ranges = static_cast<uint64_t>(in.source_ranges().offset_bytes_size());
   if (in.asked_ranges() != 0 && (in.asked_ranges() < ranges || in.asked_ranges() > kMaxRanges)) {
     return BadField(at / "asked_ranges",
                     "is less than there are ranges, or more than " + std::to_string(kMaxRanges));
   }
-  ONECOPY_ASSIGN_OR_RETURN(
-      value.ranges, ParsePairs(in.source_ranges(), at / "source_ranges", in.destination_ranges(),
-                               at / "destination_ranges"));
+  return ParsePairs(in.source_ranges(), at / "source_ranges", in.destination_ranges(),
+                    at / "destination_ranges");
+}
+
+Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& at) {
+  ONECOPY_ASSIGN_OR_RETURN(TransferRequest value, ParseWithoutRanges(in, at));
+  ONECOPY_ASSIGN_OR_RETURN(AskedRanges asked, ParseRanges(in, at));
+  value.ranges = std::move(asked.pairs);
+  if (!asked.equal.sources.empty()) {
+    value.equal_ranges = std::make_shared<const EqualRanges>(std::move(asked.equal));
+  }
   return value;
 }
 
 void Print(const TransferRequest& value, v1::CreateTransferRequest* out) {
   PrintWithoutRanges(value, out);
+  if (value.equal_ranges != nullptr) {
+    PrintPairs(*value.equal_ranges, out->mutable_source_ranges(),
+               out->mutable_destination_ranges());
+  }
   if (value.ranges.empty()) return;
   PrintPairs(value.ranges, out->mutable_source_ranges(), out->mutable_destination_ranges());
 }

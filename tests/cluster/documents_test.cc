@@ -107,6 +107,7 @@ constexpr Known kBlocks[] = {
     {"README.md", "request.more_sources = ", kNothingToType, "C++"},
     {"README.md", "node east  ", kNothingToType, "a drawing"},
     {"docs/architecture.md", "client/cli   client/python", kNothingToType, "a drawing"},
+    {"docs/cpp.md", "// 65,536 blocks of 16 KiB", kNothingToType, "C++; unit/core has its like"},
     {"docs/cpp.md", "const auto stream = ", kNothingToType, "C++; unit/client has its like"},
     {"docs/cpp.md", "onecopy::ArrayShape column", kNothingToType, "C++; unit/client has its like"},
     {"docs/cpp.md", "auto queue = ", kNothingToType, "C++; unit/client has its like"},

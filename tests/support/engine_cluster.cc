@@ -102,9 +102,12 @@ Result<EngineNode::Registered> EngineNode::Register(const Principal& who, const 
 Result<TransferInfo> EngineNode::Start(const Principal& who, TransferRequest request) {
   return Ask<TransferInfo>([&](engine::ClientApi& api, auto reply) {
     RangeGroups ranges;
-    if (!request.ranges.empty()) {
-      auto made = GroupRanges(request.ranges, request.more_sources.size() + 1,
-                              request.more_destinations.size() + 1);
+    const size_t sources = request.more_sources.size() + 1;
+    const size_t destinations = request.more_destinations.size() + 1;
+    if (!request.ranges.empty() || request.equal_ranges != nullptr) {
+      auto made = request.equal_ranges != nullptr
+                      ? GroupRanges(*request.equal_ranges, sources, destinations)
+                      : GroupRanges(request.ranges, sources, destinations);
       if (!made.ok()) return reply(made.status());
       ranges = *std::move(made);
     }

@@ -1,6 +1,5 @@
 #include "transport/core/compose.h"
 
-#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -30,11 +29,9 @@ class Composer {
  private:
   // Parts of elements of one piece that lie alike in each of them: a column of a strided matrix.
   std::optional<StridedRange> AsOne(const StridedRange& inner) const {
-    const std::vector<uint64_t>& starts = outer_.starts();
-    const auto after = std::upper_bound(starts.begin(), starts.end(), inner.offset);
-    const auto which = static_cast<size_t>(after - starts.begin()) - 1;
-    const StridedRange& piece = outer_.pieces()[which];
-    const uint64_t first = inner.offset - starts[which];
+    const size_t which = outer_.PieceAt(inner.offset);
+    const StridedRange piece = outer_.piece(which);
+    const uint64_t first = inner.offset - outer_.start(which);
     const uint64_t last = first + (inner.count - 1) * inner.stride;
     const bool in_piece = last + inner.bytes <= piece.bytes * piece.count;
     const uint64_t within = first % piece.bytes;

@@ -114,8 +114,7 @@ void PlaceThoseThatMeet(const ByteRange& others, std::span<const PlacedLayout> l
                         uint32_t side, std::vector<PlacedRange>* pieces) {
   size_t count = pieces->size();
   for (const PlacedLayout& one : layouts) {
-    if (Overlap(HullOf(one), others))
-      count += one.layout == nullptr ? 1 : one.layout->pieces().size();
+    if (Overlap(HullOf(one), others)) count += one.layout == nullptr ? 1 : one.layout->size();
   }
   pieces->reserve(count);
   for (const PlacedLayout& one : layouts) {
@@ -188,6 +187,23 @@ struct EndOfPairs {
   uint64_t number(size_t i) const { return numbers.empty() ? i : numbers[i]; }
 };
 
+struct EqualEnd {
+  std::span<const uint64_t> offsets;
+  uint64_t bytes;
+  std::span<const uint32_t> numbers;
+
+  size_t size() const { return offsets.size(); }
+  bool empty() const { return offsets.empty(); }
+  StridedRange operator[](size_t i) const { return {offsets[i], bytes, 0, 1}; }
+  uint64_t number(size_t i) const { return numbers.empty() ? i : numbers[i]; }
+};
+
+size_t CountFollowers(std::span<const uint64_t> offsets, uint64_t bytes) {
+  size_t count = 0;
+  for (size_t i = 1; i < offsets.size(); ++i) count += offsets[i - 1] + bytes == offsets[i] ? 1 : 0;
+  return count;
+}
+
 }  // namespace
 
 Result<Layout> Layout::Make(std::span<const StridedRange> ranges, const std::string& what) {
@@ -199,10 +215,45 @@ Result<Layout> Layout::Make(std::span<const RangePair> pairs, StridedRange Range
   return MakeOf(EndOfPairs{pairs, end, numbers}, what);
 }
 
+Result<Layout> Layout::MakeEqual(std::vector<uint64_t> offsets, uint64_t bytes,
+                                 const std::string& what, std::span<const uint32_t> numbers) {
+  const EqualEnd all{offsets, bytes, numbers};
+  const size_t count = offsets.size();
+  // With how many there may be, and with what is wrong, the other way deals.
+  if (count == 0 || count > kMaxRanges || bytes == 0) return MakeOf(all, what);
+  const auto [first, last] = std::minmax_element(offsets.begin(), offsets.end());
+  const bool sound = *last <= kMaxNumber - bytes && bytes <= kMaxNumber / count;
+  if (!sound || CountFollowers(offsets, bytes) >= count / 2) return MakeOf(all, what);
+  Layout layout;
+  layout.each_ = bytes;
+  layout.bytes_ = bytes * count;
+  layout.extent_ = {*first, *last + bytes - *first};
+  layout.offsets_ = std::move(offsets);
+  for (uint64_t& offset : layout.offsets_) offset -= layout.extent_.offset;
+  return layout;
+}
+
+size_t Layout::PieceAt(uint64_t payload_offset) const {
+  if (each_ != 0) return payload_offset / each_;
+  const auto after = std::upper_bound(starts_.begin(), starts_.end(), payload_offset);
+  return static_cast<size_t>(after - starts_.begin()) - 1;
+}
+
+Layout Layout::FromFirstByte() const {
+  Layout layout = *this;
+  layout.extent_.offset = 0;
+  return layout;
+}
+
+uint64_t Layout::memory_bytes() const {
+  return sizeof *this + pieces_.capacity() * sizeof(StridedRange) +
+         (starts_.capacity() + offsets_.capacity()) * sizeof(uint64_t);
+}
+
 Status Layout::CheckDisjoint(const std::string& what, OverlapBudget* budget) const {
-  if (OneAfterAnother(pieces_)) return OkStatus();
+  if (each_ != 0 ? AreApart(offsets_, each_) : OneAfterAnother(pieces_)) return OkStatus();
   std::vector<PlacedRange> pieces;
-  pieces.reserve(pieces_.size());
+  pieces.reserve(size());
   PlacePieces({this, 0, 0}, 0, &pieces);
   return RefuseOverlap(pieces, false, what + " ranges overlap one another", budget);
 }

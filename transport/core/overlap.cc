@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -78,27 +80,54 @@ struct Interval {
   uint32_t number = 0;
 };
 
+uint64_t OffsetOf(const Interval& one) { return one.offset; }
+uint64_t OffsetOf(uint64_t offset) { return offset; }
+
 // By their offsets, in a few passes over all of them: std::sort takes several times as long for a
 // hundred thousand.
-void SortByOffset(std::vector<Interval>& intervals) {
+template <typename Item>
+void SortByOffset(std::vector<Item>& items) {
   constexpr unsigned kDigit = 11;
   constexpr size_t kFew = 1024;
-  const auto before = [](const Interval& a, const Interval& b) { return a.offset < b.offset; };
-  if (std::is_sorted(intervals.begin(), intervals.end(), before)) return;
-  if (intervals.size() < kFew) return std::sort(intervals.begin(), intervals.end(), before);
+  const auto before = [](const Item& a, const Item& b) { return OffsetOf(a) < OffsetOf(b); };
+  if (std::is_sorted(items.begin(), items.end(), before)) return;
+  if (items.size() < kFew) return std::sort(items.begin(), items.end(), before);
   uint64_t greatest = 0;
-  for (const Interval& one : intervals) greatest = std::max(greatest, one.offset);
-  std::vector<Interval> sorted(intervals.size());
+  for (const Item& one : items) greatest = std::max(greatest, OffsetOf(one));
+  std::vector<Item> sorted(items.size());
   for (unsigned shift = 0; shift < 64 && greatest >> shift != 0; shift += kDigit) {
     std::array<uint32_t, (1U << kDigit) + 1> places{};
-    const auto digit = [shift](const Interval& one) {
-      return static_cast<size_t>(one.offset >> shift) & ((1U << kDigit) - 1);
+    const auto digit = [shift](const Item& one) {
+      return static_cast<size_t>(OffsetOf(one) >> shift) & ((1U << kDigit) - 1);
     };
-    for (const Interval& one : intervals) ++places[digit(one) + 1];
+    for (const Item& one : items) ++places[digit(one) + 1];
     for (size_t i = 1; i < places.size(); ++i) places[i] += places[i - 1];
-    for (const Interval& one : intervals) sorted[places[digit(one)]++] = one;
-    intervals.swap(sorted);
+    for (const Item& one : items) sorted[places[digit(one)]++] = one;
+    items.swap(sorted);
   }
+}
+
+// Blocks of one grid: whether a cell is taken twice. Nothing where they are not on one, or where
+// the grid is so large that sorting is quicker.
+std::optional<bool> AreApartOnGrid(std::span<const uint64_t> offsets, uint64_t bytes) {
+  constexpr uint64_t kCellsEach = 64;
+  const auto [first, last] = std::minmax_element(offsets.begin(), offsets.end());
+  const uint64_t base = *first;
+  const uint64_t cells = (*last - base) / bytes + 1;
+  if (cells > offsets.size() * kCellsEach) return std::nullopt;
+  const bool is_power = std::has_single_bit(bytes);
+  const int shift = std::countr_zero(bytes);
+  std::vector<uint64_t> taken(cells / 64 + 1);
+  for (const uint64_t offset : offsets) {
+    const uint64_t at = offset - base;
+    const uint64_t cell = is_power ? at >> shift : at / bytes;
+    if (cell * bytes != at) return std::nullopt;
+    uint64_t& word = taken[cell / 64];
+    const uint64_t bit = uint64_t{1} << cell % 64;
+    if ((word & bit) != 0) return false;
+    word |= bit;
+  }
+  return true;
 }
 
 // Goes through the intervals by their beginnings, and has `compare` called with the numbers of each
@@ -261,6 +290,15 @@ bool OneAfterAnother(std::span<const StridedRange> ranges) {
   SortByOffset(extents);
   const auto meet = [](const Interval& a, const Interval& b) { return a.end > b.offset; };
   return std::adjacent_find(extents.begin(), extents.end(), meet) == extents.end();
+}
+
+bool AreApart(std::span<const uint64_t> offsets, uint64_t bytes) {
+  if (offsets.empty()) return true;
+  if (const auto apart = AreApartOnGrid(offsets, bytes)) return *apart;
+  std::vector<uint64_t> sorted(offsets.begin(), offsets.end());
+  SortByOffset(sorted);
+  const auto meet = [bytes](uint64_t a, uint64_t b) { return b - a < bytes; };
+  return std::adjacent_find(sorted.begin(), sorted.end(), meet) == sorted.end();
 }
 
 CommonByte FindCommonByte(std::span<const PlacedRange> ranges, bool of_two_sides,

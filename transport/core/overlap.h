@@ -19,6 +19,8 @@ bool Overlap(const StridedRange& a, const StridedRange& b);
 
 // Whether each ends before the next one begins, in whatever order they stand, as most do.
 bool OneAfterAnother(std::span<const StridedRange> ranges);
+// The same of ranges of `bytes` bytes each, which are sound.
+bool AreApart(std::span<const uint64_t> offsets, uint64_t bytes);
 
 // What may still be spent on the search for common bytes: one budget for all checks of a request
 // bounds the time that it takes, however its ranges are spread over buffers.

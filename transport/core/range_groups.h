@@ -35,6 +35,10 @@ struct RangeGroups {
 Result<RangeGroups> GroupRanges(std::span<const RangePair> pairs, size_t sources,
                                 size_t destinations, uint64_t asked = 0);
 
+// Likewise; INVALID_ARGUMENT (BAD_ARGUMENT) for columns of unlike lengths, too.
+Result<RangeGroups> GroupRanges(EqualRanges ranges, size_t sources, size_t destinations,
+                                uint64_t asked = 0);
+
 // INVALID_ARGUMENT (RANGES_OVERLAP) where two groups write one byte of one destination buffer,
 // which is told by its number; RESOURCE_EXHAUSTED (QUOTA) where the budget does not last. Each
 // group's own ranges have been checked.

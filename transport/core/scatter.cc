@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
+#include <utility>
 
 #include "onecopy/reasons.h"
 
@@ -13,27 +15,26 @@ class Walker {
  public:
   Walker(const ScatterEnd& end, uint64_t offset) : layout_(end.layout), at_(end.at) {
     if (layout_ == nullptr) return;
-    const std::vector<uint64_t>& starts = layout_->starts();
-    const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
-    piece_ = static_cast<size_t>(after - starts.begin()) - 1;
-    const uint64_t inside = offset - starts[piece_];
-    element_ = inside / piece().bytes;
-    within_ = inside % piece().bytes;
+    number_ = layout_->PieceAt(offset);
+    piece_ = layout_->piece(number_);
+    const uint64_t inside = offset - layout_->start(number_);
+    element_ = inside / piece_.bytes;
+    within_ = inside % piece_.bytes;
   }
 
   uint64_t at() const {
     if (layout_ == nullptr) return at_;
-    return at_ + piece().offset + element_ * piece().stride + within_;
+    return at_ + piece_.offset + element_ * piece_.stride + within_;
   }
   // Bytes that follow without a gap, at most `most`.
   uint64_t run(uint64_t most) const {
-    return layout_ == nullptr ? most : std::min(most, piece().bytes - within_);
+    return layout_ == nullptr ? most : std::min(most, piece_.bytes - within_);
   }
   // Whether whole elements of a strided piece follow; how long they are, how far apart, how many.
-  bool strided() const { return layout_ != nullptr && piece().count > 1 && within_ == 0; }
-  uint64_t element_bytes() const { return piece().bytes; }
-  uint64_t stride() const { return piece().stride; }
-  uint64_t elements() const { return piece().count - element_; }
+  bool strided() const { return layout_ != nullptr && piece_.count > 1 && within_ == 0; }
+  uint64_t element_bytes() const { return piece_.bytes; }
+  uint64_t stride() const { return piece_.stride; }
+  uint64_t elements() const { return piece_.count - element_; }
 
   void Advance(uint64_t bytes) {
     if (layout_ == nullptr) {
@@ -41,19 +42,18 @@ class Walker {
       return;
     }
     within_ += bytes;
-    element_ += within_ / piece().bytes;
-    within_ %= piece().bytes;
-    if (element_ < piece().count) return;
-    ++piece_;
+    element_ += within_ / piece_.bytes;
+    within_ %= piece_.bytes;
+    if (element_ < piece_.count) return;
+    if (++number_ < layout_->size()) piece_ = layout_->piece(number_);
     element_ = 0;
   }
 
  private:
-  const StridedRange& piece() const { return layout_->pieces()[piece_]; }
-
   const Layout* const layout_;
   uint64_t at_;
-  size_t piece_ = 0;
+  size_t number_ = 0;
+  StridedRange piece_;  // of that number
   uint64_t element_ = 0;
   uint64_t within_ = 0;  // bytes inside the element
 };
@@ -90,19 +90,71 @@ bool IsInside(const StridedCopy& copy, uint64_t at, uint64_t stride, uint64_t to
   return copy.count == 1 || stride == 0 || copy.count - 1 <= room / stride;
 }
 
-// Places in the payload where a piece begins on either side.
+// Places in the payload where a piece begins on either side, as if all neighbours were joined.
 uint64_t MergedRanges(const Layout& source, const Layout& destination) {
-  const std::vector<uint64_t>& a = source.starts();
-  const std::vector<uint64_t>& b = destination.starts();
-  uint64_t common = 0;
-  for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
-    const uint64_t at = a[i];
-    common += at == b[k] ? 1 : 0;
-    if (at <= b[k]) ++i;
-    if (b[k] <= at) ++k;
+  uint64_t begin = 0;
+  for (size_t i = 0, k = 0; i < source.size() || k < destination.size();) {
+    const uint64_t of_source = i < source.size() ? source.start(i) : source.bytes();
+    const uint64_t of_destination = k < destination.size() ? destination.start(k) : source.bytes();
+    bool begins = false;
+    if (of_source <= of_destination) begins = !source.FollowsOn(i++);
+    if (of_destination <= of_source) begins = !destination.FollowsOn(k++) || begins;
+    begin += begins ? 1 : 0;
   }
-  return a.size() + b.size() - common;
+  return begin;
 }
+
+// Where an end's pieces are kept as offsets, or are one range, a copy takes no more than an
+// addition. Nothing where neither has such pieces, or where they do not pair up.
+class EqualCopies {
+ public:
+  static std::optional<EqualCopies> Find(const ScatterEnd& from, const ScatterEnd& to) {
+    uint64_t each = 0;
+    for (const Layout* layout : {from.layout, to.layout}) {
+      if (layout == nullptr) continue;
+      const uint64_t here = layout->equal_bytes();
+      if (here == 0 || (each != 0 && here != each)) return std::nullopt;
+      each = here;
+    }
+    if (each == 0) return std::nullopt;
+    return EqualCopies(from, to, each);
+  }
+
+  std::vector<StridedCopy> Make(uint64_t offset, uint64_t bytes) const {
+    std::vector<StridedCopy> copies;
+    copies.reserve(bytes / each_ + 2);
+    const uint64_t end = offset + bytes;
+    for (uint64_t at = offset; at < end;) {
+      const uint64_t piece = at / each_;
+      const uint64_t next = std::min(end, (piece + 1) * each_);
+      const uint64_t from = At(from_, piece, offset) + (at - piece * each_);
+      const uint64_t to = At(to_, piece, offset) + (at - piece * each_);
+      StridedCopy* const before = copies.empty() ? nullptr : &copies.back();
+      if (before != nullptr && before->from + before->bytes == from &&
+          before->to + before->bytes == to) {
+        before->bytes += next - at;
+      } else {
+        copies.push_back({.from = from, .to = to, .bytes = next - at});
+      }
+      at = next;
+    }
+    return copies;
+  }
+
+ private:
+  EqualCopies(const ScatterEnd& from, const ScatterEnd& to, uint64_t each)
+      : from_(from), to_(to), each_(each) {}
+
+  // Where a piece begins; of bytes in a row, which begin at the payload's `offset`, where it would.
+  uint64_t At(const ScatterEnd& end, uint64_t piece, uint64_t offset) const {
+    if (end.layout != nullptr) return end.at + end.layout->equal_offsets()[piece];
+    return end.at + piece * each_ - offset;
+  }
+
+  ScatterEnd from_;
+  ScatterEnd to_;
+  uint64_t each_;
+};
 
 Status UnlikeSizes(uint64_t number, uint64_t leaves, uint64_t arrives) {
   return {Code::kInvalidArgument, reasons::kSizeMismatch,
@@ -146,6 +198,24 @@ Result<ScatterRef> Scatter::Make(std::span<const RangePair> pairs,
   return Join(std::move(from), std::move(to), asked == 0 ? pairs.size() : asked, budget);
 }
 
+Result<ScatterRef> Scatter::MakeEqual(std::vector<uint64_t> sources,
+                                      std::vector<uint64_t> destinations, uint64_t bytes,
+                                      std::span<const uint32_t> numbers, uint64_t asked,
+                                      OverlapBudget* budget) {
+  const size_t count = sources.size();
+  if (count != destinations.size()) {
+    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                  std::to_string(count) + " source ranges and " +
+                      std::to_string(destinations.size()) + " destination ranges",
+                  "give each source range its destination range");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(Layout from,
+                           Layout::MakeEqual(std::move(sources), bytes, "source", numbers));
+  ONECOPY_ASSIGN_OR_RETURN(
+      Layout to, Layout::MakeEqual(std::move(destinations), bytes, "destination", numbers));
+  return Join(std::move(from), std::move(to), asked == 0 ? count : asked, budget);
+}
+
 Result<ScatterRef> Scatter::Join(Layout source, Layout destination, uint64_t ranges,
                                  OverlapBudget* budget) {
   if (source.bytes() != destination.bytes()) {
@@ -164,6 +234,7 @@ std::vector<StridedCopy> CopiesOf(const ScatterEnd& from, const ScatterEnd& to, 
                                   uint64_t bytes) {
   std::vector<StridedCopy> copies;
   if (bytes == 0) return copies;
+  if (const auto equal = EqualCopies::Find(from, to)) return equal->Make(offset, bytes);
   Walker source(from, offset);
   Walker destination(to, offset);
   while (bytes > 0) {
@@ -193,13 +264,26 @@ Status CheckInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uin
   return OkStatus();
 }
 
+namespace {
+
+// Of one length, of a chunk: their list has 192 KiB, which malloc keeps for the next one. A longer
+// one is mapped anew each time, and its page faults take longer than all that is done with it.
+constexpr uint64_t kMostPieces = 4096;
+
+}  // namespace
+
 uint64_t ChunkFor(const Layout* from, const Layout* to, uint64_t chunk_bytes,
                   uint64_t most_copies) {
+  uint64_t chunk = chunk_bytes;
+  for (const Layout* layout : {from, to}) {
+    const uint64_t each = layout == nullptr ? 0 : layout->equal_bytes();
+    if (each != 0 && each < chunk_bytes / kMostPieces) chunk = std::min(chunk, each * kMostPieces);
+  }
   const uint64_t a = from == nullptr ? 0 : from->least_element();
   const uint64_t b = to == nullptr ? 0 : to->least_element();
-  if (a == 0 || b == 0) return chunk_bytes;
+  if (a == 0 || b == 0) return chunk;
   const uint64_t element = std::min(a, b);
-  if (element >= chunk_bytes / most_copies) return chunk_bytes;
+  if (element >= chunk / most_copies) return chunk;
   return element * most_copies;
 }
 

@@ -29,6 +29,11 @@ struct Scatter {
                                                      uint64_t asked = 0,
                                                      OverlapBudget* budget = nullptr);
 
+  // Likewise, of plain ranges of `bytes` bytes each: from sources[i] to destinations[i].
+  static Result<std::shared_ptr<const Scatter>> MakeEqual(
+      std::vector<uint64_t> sources, std::vector<uint64_t> destinations, uint64_t bytes,
+      std::span<const uint32_t> numbers = {}, uint64_t asked = 0, OverlapBudget* budget = nullptr);
+
   // The same of two layouts whose ranges need not pair up: the payload is what the source's gather.
   // `ranges` were asked for, by somebody's word.
   static Result<std::shared_ptr<const Scatter>> Join(Layout source, Layout destination,
@@ -77,7 +82,7 @@ std::vector<StridedCopy> CopiesOf(const ScatterEnd& from, const ScatterEnd& to, 
                                   uint64_t bytes);
 
 // The largest chunk up to `chunk_bytes` of which CopiesOf makes about `most_copies` at most, apart
-// from one for each piece. Either may be null.
+// from one for each piece; of pieces of one length, about 4,096. Either may be null.
 uint64_t ChunkFor(const Layout* from, const Layout* to, uint64_t chunk_bytes, uint64_t most_copies);
 
 }  // namespace onecopy

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "onecopy/result.h"
 
@@ -64,5 +65,22 @@ struct RangePair {
 
   friend bool operator==(const RangePair&, const RangePair&) = default;
 };
+
+// Ranges of one length, as columns of numbers: range i is `bytes` bytes, from sources[i] in the
+// request's source to destinations[i] in its destination, in bytes from where these ends begin. For
+// many blocks in any order: a range takes 16 bytes here, and 72 as a RangePair.
+struct EqualRanges {
+  uint64_t bytes = 0;                       // of each; at least 1
+  std::vector<uint64_t> sources = {};       // at most kMaxRanges
+  std::vector<uint64_t> destinations = {};  // as many
+  // As in RangePair, for each range; empty: 0 for all.
+  std::vector<uint32_t> source_buffers = {};
+  std::vector<uint32_t> destination_buffers = {};
+
+  friend bool operator==(const EqualRanges&, const EqualRanges&) = default;
+};
+
+// INVALID_ARGUMENT (BAD_ARGUMENT) for columns of unlike lengths.
+Status CheckColumns(const EqualRanges& ranges);
 
 }  // namespace onecopy

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -78,6 +79,10 @@ struct TransferRequest {
   // (RANGES_OVERLAP) for elements or destinations that share a byte with each other, or with a
   // source in the same buffer; OUT_OF_RANGE (RANGE_OUT_OF_BUFFER) for what is not inside its end.
   std::vector<RangePair> ranges = {};
+  // The same for ranges of one length, which take less memory and time so; BlockLayout makes them
+  // of block numbers. Copies of the request share them. Instead of `ranges`: INVALID_ARGUMENT
+  // (BAD_ARGUMENT) for both, or for columns of unlike lengths.
+  std::shared_ptr<const EqualRanges> equal_ranges = {};
   Policy policy = {};
   bool checksum = false;  // whether to compare checksums of both ends after the bytes have arrived
   // Where the destination is a file that its node exports: the transfer has succeeded only once the

@@ -6,7 +6,10 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "client/python/native/at_exit.h"
 #include "client/python/native/errors.h"
@@ -17,10 +20,12 @@
 #include "client/python/native/node.h"
 #include "client/python/native/pool.h"
 #include "client/python/native/ranges.h"
+#include "client/python/native/request.h"
 #include "client/python/native/tensor.h"
 #include "client/python/native/text.h"
 #include "client/python/native/torch_hooks.h"
 #include "client/python/native/undisturbed.h"
+#include "onecopy/block_layout.h"
 #include "onecopy/size.h"
 
 namespace nb = nanobind;
@@ -57,6 +62,34 @@ void BindTransfers(nb::module_& module) {
       .def("plan_document", &TransferSnapshot::DocumentOfPlan);
 }
 
+void BindLayouts(nb::module_& module) {
+  nb::class_<onecopy::BlockLayout>(module, "BlockLayout")
+      .def("ends", [](const onecopy::BlockLayout& self) {
+        std::vector<std::pair<std::string, std::string>> ends;
+        for (const onecopy::Endpoint& end : self.buffers()) ends.emplace_back(end.node, end.buffer);
+        return ends;
+      });
+  nb::class_<BlockNumbers>(module, "BlockNumbers");
+  module.def(
+      "make_layout",
+      [](const nb::list& ends, uint64_t block_bytes, uint64_t count, uint64_t offset,
+         uint64_t stride, uint64_t layers, uint64_t layer_stride) {
+        std::vector<onecopy::Endpoint> buffers;
+        for (const nb::handle end : ends) buffers.push_back(ToEndpoint(nb::cast<nb::tuple>(end)));
+        return Must(onecopy::BlockLayout::Make(
+            buffers, {block_bytes, count, offset, stride, layers, layer_stride}));
+      },
+      "ends"_a, "block_bytes"_a, "count"_a, "offset"_a, "stride"_a, "layers"_a, "layer_stride"_a,
+      nb::sig("def make_layout(ends: list[tuple[str, str, int | None, int | None]], "
+              "block_bytes: int, count: int, offset: int, stride: int, layers: int, "
+              "layer_stride: int) -> BlockLayout"));
+  module.def("block_numbers", &PackBlockNumbers, "numbers"_a, "side"_a,
+             nb::sig("def block_numbers(numbers: tuple[int, int, bool, tuple[int, ...], "
+                     "tuple[int, ...]], side: str) -> BlockNumbers"));
+  module.def("pack_blocks", &PackBlocks, "source"_a, "source_blocks"_a, "destination"_a,
+             "blocks"_a);
+}
+
 void BindMemory(nb::module_& module) {
   nb::class_<Memory>(module, "Memory", nb::type_slots(MemorySlots()), nb::is_weak_referenceable())
       .def_prop_ro("address", &Memory::address)
@@ -84,14 +117,13 @@ void BindMemory(nb::module_& module) {
                    "tuple[int, int], bool, str, tuple[int, int, int] | str]"))
       .def_prop_ro("device",
                    [](const Tensor& self) { return std::pair(self.device.type, self.device.id); });
-  nb::class_<Ranges>(module, "Ranges").def("__len__", [](const Ranges& self) {
-    return self.pairs.size();
-  });
+  nb::class_<Ranges>(module, "Ranges").def("__len__", &Ranges::size);
   module.def(
       "pack_ranges", &PackRanges, "source"_a, "destination"_a, "bytes"_a.none(),
       nb::sig("def pack_ranges(source: tuple[int, int, bool, tuple[int, ...], tuple[int, ...]], "
               "destination: tuple[int, int, bool, tuple[int, ...], tuple[int, ...]], "
               "bytes: int | None) -> Ranges"));
+  BindLayouts(module);
   module.def("copy_bytes", &CopyBytes, "target"_a, "source"_a);
   module.def("import_tensor", &ImportTensor, "array"_a);
   module.def("flat_memory", &FlatMemoryOf, "array"_a.none(),

@@ -12,8 +12,8 @@ bool IsShort(const TransferRequest& request) {
 }
 
 bool FitsRings(const TransferRequest& request) {
-  return IsShort(request) && request.ranges.empty() && !request.checksum && !request.deadline &&
-         !request.policy.client_file;
+  return IsShort(request) && request.ranges.empty() && request.equal_ranges == nullptr &&
+         !request.checksum && !request.deadline && !request.policy.client_file;
 }
 
 }  // namespace

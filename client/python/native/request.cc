@@ -90,7 +90,9 @@ TransferRequest ToRequest(const nb::tuple& request) {
   made.source = ToEndpoint(nb::cast<nb::tuple>(request[0]));
   made.destination = ToEndpoint(nb::cast<nb::tuple>(request[1]));
   if (nb::isinstance<Ranges>(request[2])) {
-    made.ranges = nb::cast<const Ranges&>(request[2]).pairs;
+    const auto& ranges = nb::cast<const Ranges&>(request[2]);
+    made.ranges = ranges.pairs;
+    made.equal_ranges = ranges.equal;
   } else {
     for (const nb::handle pair : nb::cast<nb::list>(request[2])) {
       made.ranges.push_back(ToRangePair(nb::cast<nb::tuple>(pair)));

@@ -12,6 +12,7 @@ from importlib.metadata import version as _version
 from typing import Any
 
 from . import aio
+from ._connect import connect
 from ._device import DeviceArray
 from ._errors import (
     Aborted,
@@ -33,8 +34,9 @@ from ._errors import (
     Unknown,
 )
 from ._formats import Loaded, Saved
+from ._layouts import Layout
 from ._mapped import MappedArray
-from ._node import End, Node, connect
+from ._node import End, Node
 from ._pool import DevicePool, Pool, PoolArray, PoolStatistics
 from ._prepared import Prepared
 from ._program import diagnose, program
@@ -78,7 +80,7 @@ def save(file: str | os.PathLike[str], arrays: Any, *, node: Node | None = None,
 __all__ = [
     "Aborted", "AlreadyExists", "Attempt", "Buffer", "Cancelled", "Checksum", "DataLoss", "DeadlineExceeded",
     "DeviceArray", "DevicePool", "Diagnosis", "End", "Endpoint", "Error", "FailedPrecondition", "Finding", "Grant",
-    "Internal", "InvalidArgument", "Lane", "Loaded", "MappedArray", "Node", "NotFound", "OutOfRange",
+    "Internal", "InvalidArgument", "Lane", "Layout", "Loaded", "MappedArray", "Node", "NotFound", "OutOfRange",
     "PermissionDenied", "Plan", "Pool", "PoolArray", "PoolStatistics", "Prepared", "Queued", "Receipt", "Refusal",
     "ResourceExhausted", "Saved", "SharedArray", "Step", "Sum", "Transfer", "Unauthenticated", "Unavailable",
     "Unimplemented", "Unknown", "aio", "connect", "doctor", "load", "program", "save",

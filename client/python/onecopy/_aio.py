@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _files, _formats, _native
+from ._layouts import Layout, chosen_of
 from ._range_arrays import Ranges
 from ._transfer import Transfer
 from ._values import Buffer, Endpoint, Plan
@@ -82,6 +83,11 @@ class AsyncNode:
     async def endpoint(self, array: Any) -> Endpoint:
         return await _call(lambda: self._node.endpoint(array))
 
+    async def layout(self, ends: End | Sequence[End], block_bytes: int | str | None = None, count: int | None = None,
+                     **options: Any) -> Layout:
+        """As Node.layout."""
+        return await _call(lambda: self._node.layout(ends, block_bytes, count, **options))
+
     async def map(self, buffer: str | Buffer, shape: int | tuple[int, ...] | None = None, dtype: object = None, *,
                   device: int | str | None = None) -> MappedArray:
         return await _call(lambda: self._node.map(buffer, shape, dtype, device=device))
@@ -97,12 +103,13 @@ class AsyncNode:
 
     async def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "",
                        link: str = "", allow_emulated: bool = False, checksum: bool = False,
-                       deadline: float | None = None, ranges: Ranges = (),
+                       deadline: float | None = None, ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None,
                        sync: bool = False, as_bytes: bool = False, progress: Progress | None = None) -> Transfer:
         """As Node.transfer. Cancelling the task cancels the transfer, and ends when nothing moves any more; `progress`
         is called on the loop's thread, and what it raises is only reported."""
         stop = _native.Stop()
         note = None
+        chosen = chosen_of(ranges, source_blocks, blocks)
         if progress is not None:
             call, loop = progress, asyncio.get_running_loop()
 
@@ -112,7 +119,7 @@ class AsyncNode:
         return await _call(
             lambda: self._node._transfer(
                 stop, note, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-                checksum=checksum, deadline=deadline, ranges=ranges, sync=sync, as_bytes=as_bytes),
+                checksum=checksum, deadline=deadline, ranges=chosen, sync=sync, as_bytes=as_bytes),
             stop)
 
     async def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0,
@@ -161,6 +168,6 @@ class AsyncNode:
 async def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 30.0,
                   program: str = "") -> AsyncNode:
     """As onecopy.connect."""
-    from ._node import connect as blocking
+    from ._connect import connect as blocking
 
     return AsyncNode(await _call(lambda: blocking(run_dir, timeout=timeout, program=program)))

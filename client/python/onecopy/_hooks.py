@@ -6,8 +6,9 @@ import threading
 from typing import Any
 
 from . import _device
+from ._connect import connect
 from ._errors import InvalidArgument
-from ._node import Node, connect
+from ._node import Node
 from ._pool import DevicePool
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from . import (
-    _arrays,
-    _errors,
     _files,
     _formats,
+    _layouts,
     _mapped,
     _native,
     _pieces,
@@ -25,14 +22,13 @@ from . import (
 )
 from ._errors import InvalidArgument
 from ._numbers import milliseconds
-from ._numbers import seconds as _seconds
 from ._numbers import size as _size
 from ._program import diagnose
 from ._range_arrays import Ranges, choose
 from ._requests import OURS, End, Keeps, NothingToMove, Requests
 from ._transfer import Transfer
 from ._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, known
-from ._views import Views, Wanted
+from ._views import Views
 
 if TYPE_CHECKING:
     from ._aio import AsyncNode
@@ -52,7 +48,7 @@ class Node:
     def __init__(self, native: _native.Node, *, most_registrations: int = 4096) -> None:
         self._native = native
         self._registrations = _registrations.Registrations(
-            self._register_pieces_of(native), native.delete_buffer, lambda: native.session, native.cuda_allocation,
+            _registrations.registering(native), native.delete_buffer, lambda: native.session, native.cuda_allocation,
             most_registrations)
         self._views = Views(native, self._registrations)
         self._requests = Requests(native, self._registrations)
@@ -154,14 +150,31 @@ class Node:
         if unknown:
             wanted = self._requests.wanted(arrays, set())
         # All of a memory needs no name beside its own, where nobody asks for one.
-        partial = [each for each in wanted if name or not _is_whole(each)]
+        partial = [each for each in wanted if name or not each.is_whole]
         views = iter(self._views.make(partial, name))
-        return [next(views) if name or not _is_whole(each) else each.buffer for each in wanted]
+        return [next(views) if name or not each.is_whole else each.buffer for each in wanted]
 
     def endpoint(self, array: Any) -> Endpoint:
         """Where others find exactly this array, of this process, for as long as its memory is: also as text,
         `str(node.endpoint(array))`. They need the right to it: see `grant`."""
         return self._register([array])[0].endpoint()
+
+    def layout(self, ends: End | Sequence[End], block_bytes: int | str | None = None, count: int | None = None, *,
+               offset: int | str = 0, stride: int | str | None = None, layers: int = 1,
+               layer_stride: int | str | None = None) -> _layouts.Layout:
+        """Blocks of one length that transfers name by their numbers, such as those of a paged KV cache. What is checked
+        and registered here is not looked at again by transfers:
+
+            ours, theirs = node.layout(caches), node.layout([f"west:cache-{n}" for n in range(32)], "16KiB", 65536)
+            node.transfer(ours, theirs, source_blocks=[7, 3], blocks=[0, 1])    # block 7 into 0, 3 into 1, in each layer
+
+        ends: an array, a buffer, a range of one, or a list of them: one for each layer, all of one node and shape. Of
+        arrays each row is a block, unless block_bytes and count say otherwise.
+        In bytes, block i of layer k of an end begins at offset + k * layer_stride + i * stride; stride: block_bytes where
+        it is not said; layers: of each end; layer_stride: count * stride.
+
+        Raises InvalidArgument and OutOfRange: see Layout."""
+        return _layouts.Layout(self._requests, ends, block_bytes, count, offset, stride, layers, layer_stride)
 
     def unregister(self, array: Any) -> bool:
         """Ends the registration of an array's memory before that goes, and all names in it; of an array that shares its
@@ -227,8 +240,8 @@ class Node:
 
     def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                  allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-                 ranges: Ranges = (), sync: bool = False, as_bytes: bool = False,
-                 progress: Progress | None = None) -> Transfer:
+                 ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
+                 as_bytes: bool = False, progress: Progress | None = None) -> Transfer:
         """Moves bytes, and returns when they have arrived; raises an Error with its reason where they have not.
 
         Arrays, and buffers that are named after arrays, must have elements of one type and byte order, and one shape
@@ -248,9 +261,13 @@ class Node:
         range; or (source, destination, bytes), where both arrays have the shape (n,) and contain offsets, and all ranges
         have the same length. Arrays may be NumPy's, torch's or any object with a buffer, in CPU memory. An empty list or
         empty arrays move nothing.
+
+        Between two layouts (see `layout`): source_blocks and blocks are the numbers of the blocks that move, and of those
+        that they are written to; see Node.layout.
         """
         policy = None
-        if ranges is _NONE and progress is None and deadline is None and not (checksum or sync or as_bytes):
+        chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
+        if chosen is _NONE and progress is None and deadline is None and not (checksum or sync or as_bytes):
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None:
             known = self._known.run(source, destination, policy)
@@ -263,17 +280,20 @@ class Node:
             except NothingToMove:
                 return Transfer.nothing(self._native)
         return self._transfer(_native.Stop(), progress, source, destination, at_most=at_most, path=path, link=link,
-                              allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=ranges,
+                              allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=chosen,
                               sync=sync, as_bytes=as_bytes)
 
     def prepare(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-                ranges: Ranges = (), as_bytes: bool = False) -> _prepared.Prepared:
+                ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None,
+                as_bytes: bool = False) -> _prepared.Prepared:
         """A transfer that is made many times: its ends are looked at now, and Prepared.run makes it each time. For a loop
         over arrays of a few KiB, of which looking at them takes longer than moving them."""
+        chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
         return _prepared.Prepared(self, source, destination, {
             "at_most": at_most, "path": path, "link": link, "allow_emulated": allow_emulated, "checksum": checksum,
-            "deadline": deadline, "chosen": choose(ranges), "as_bytes": as_bytes})
+            "deadline": deadline, "chosen": chosen if isinstance(chosen, _layouts.Blocks) else choose(chosen),
+            "as_bytes": as_bytes})
 
     def _transfer(self, stop: _native.Stop, progress: Progress | None, source: End, destination: End,
                   **options: Any) -> Transfer:
@@ -294,11 +314,12 @@ class Node:
 
     def start(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
               allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-              ranges: Ranges = (), sync: bool = False,
+              ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
               as_bytes: bool = False) -> Transfer:
         """As `transfer`, without waiting for the end: see Transfer.wait. What is returned keeps the arrays."""
         policy = None
-        if ranges is _NONE and deadline is None and not (checksum or sync or as_bytes):
+        chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
+        if chosen is _NONE and deadline is None and not (checksum or sync or as_bytes):
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None and (known := self._known.start(source, destination, policy)) is not None:
             return known
@@ -315,14 +336,14 @@ class Node:
         try:
             return self._requests.call(
                 run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-                checksum=checksum, deadline=deadline, ranges=ranges, sync=sync, as_bytes=as_bytes)
+                checksum=checksum, deadline=deadline, ranges=chosen, sync=sync, as_bytes=as_bytes)
         except NothingToMove:
             return Transfer.nothing(self._native)
 
     def enqueue(self, source: End, destination: End, *, stream: Any = None, after: Any = None, then: Any = None,
                 at_most: int | None = None, path: str = "", link: str = "", allow_emulated: bool = False,
-                checksum: bool = False, deadline: float | None = None,
-                ranges: Ranges = (), as_bytes: bool = False) -> _streams.Queued:
+                checksum: bool = False, deadline: float | None = None, ranges: Ranges = (), source_blocks: Any = None,
+                blocks: Any = None, as_bytes: bool = False) -> _streams.Queued:
         """As `transfer`, but in the order of CUDA streams, and without waiting: it begins when what is queued on the
         stream `after` now has been done, and what is queued on the stream `then` from now on waits for its end on the
         GPU. `stream` is both. A stream goes on however the transfer ends: Queued.wait says how, or raises.
@@ -343,7 +364,7 @@ class Node:
         try:
             return self._requests.call(
                 run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-                checksum=checksum, deadline=deadline, ranges=ranges, as_bytes=as_bytes)
+                checksum=checksum, deadline=deadline, ranges=_layouts.chosen_of(ranges, source_blocks, blocks), as_bytes=as_bytes)
         except NothingToMove:
             return _streams.Queued(self._native, None, None)
 
@@ -425,13 +446,14 @@ class Node:
                              _formats.options(at_most, checksum, deadline))
 
     def explain(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
-                allow_emulated: bool = False, ranges: Ranges = (),
+                allow_emulated: bool = False, ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None,
                 as_bytes: bool = False) -> Plan:
         """What a transfer would do, and why nothing better; no byte moves. Raises FailedPrecondition with every refusal
         where no path is acceptable."""
         text, document = self._requests.call(
             lambda request, _: self._native.plan(request), source, destination, at_most=at_most, path=path, link=link,
-            allow_emulated=allow_emulated, checksum=False, deadline=None, ranges=ranges, as_bytes=as_bytes)
+            allow_emulated=allow_emulated, checksum=False, deadline=None,
+            ranges=_layouts.chosen_of(ranges, source_blocks, blocks), as_bytes=as_bytes)
         return Plan._of(json.loads(document), text)
 
     def transfer_of(self, id: str) -> Transfer:
@@ -474,35 +496,5 @@ class Node:
             return range
         return range.endpoint() if isinstance(range, Buffer) else self.endpoint(range)
 
-    @staticmethod
-    def _register_pieces_of(native: _native.Node) -> Callable[[list[_registrations.Piece]], list[Buffer | _errors.Error]]:
-        """Does not keep the Node: its end is that of its registrations."""
 
-        def register(pieces: list[_registrations.Piece]) -> list[Buffer | _errors.Error]:
-            return [_errors.build(json.dumps(each)) if "error" in each else Buffer._of(each)
-                    for each in json.loads(native.register_all(pieces))]
-
-        return register
-
-
-def _is_whole(wanted: Wanted) -> bool:
-    """Whether the array is all of its buffer, as bytes in a row."""
-    whole = wanted.offset == 0 and wanted.buffer.bytes == wanted.itemsize * math.prod(wanted.shape)
-    return whole and wanted.strides == _arrays.compact(wanted.shape, wanted.itemsize)
-
-
-def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 30.0, program: str = "",
-            cuda_library: str | os.PathLike[str] = "") -> Node:
-    """The daemon of this machine: that of `run_dir`; else of $ONECOPY_RUN_DIR; else the system's, in /run/onecopy; else
-    the user's. Raises Unavailable where none answers, and says how to get one.
-
-    timeout: seconds that the daemon may take for what it knows; program: this one's name, for the daemon's log;
-    cuda_library: the CUDA driver's, where it is not the system's.
-    """
-    limit = milliseconds(_seconds(timeout, "a timeout"), "a timeout")
-    name = program or f"python {os.path.basename(sys.argv[0] or 'interactive')}"
-    return Node(_native.Node(os.fspath(run_dir) if run_dir is not None else "", name, limit or 1, True,
-                             os.fspath(cuda_library)))
-
-
-__all__ = ["End", "Node", "connect"]
+__all__ = ["End", "Node"]

@@ -28,24 +28,21 @@ def choose(ranges: Ranges) -> Chosen:
         if not ranges:
             return None
         if len(ranges) in (2, 3) and all(_arrays.is_array(each) for each in ranges[:2]):
-            source, destination = (_view(each, side) for each, side in zip(ranges, ("source", "destination"), strict=False))
+            source, destination = (fields_of(each, side) for each, side in zip(ranges, ("source", "destination"), strict=False))
             bytes = None if len(ranges) == 2 else _numbers.size(ranges[2], "the bytes of a range")
-            return _native.pack_ranges(_fields(source), _fields(destination), bytes)
+            return _native.pack_ranges(source, destination, bytes)
     return [_pair(each) for each in ranges]
 
 
-def _view(array: Any, side: str) -> _arrays.View:
+def fields_of(array: Any, side: str, what: str = "ranges") -> _Fields:
+    """Where the numbers of an array are, for the native module. `what`: what they are numbers of."""
     found = _arrays.view(array)
     if found.dtype not in _SIGNED:
-        raise InvalidArgument(f"the {side}'s ranges are an array of {found.dtype or 'an unknown type'}", "TYPE_MISMATCH",
+        raise InvalidArgument(f"the {side}'s {what} are an array of {found.dtype or 'an unknown type'}", "TYPE_MISMATCH",
                               f"pass one of {', '.join(_SIGNED)}")
     if not found.on_host:
-        raise InvalidArgument(f"the {side}'s ranges are in the memory of a GPU", "BAD_ARGUMENT",
-                              "pass an array in the CPU's memory: ranges.cpu()")
-    return found
-
-
-def _fields(found: _arrays.View) -> _Fields:
+        raise InvalidArgument(f"the {side}'s {what} are in the memory of a GPU", "BAD_ARGUMENT",
+                              "pass an array in the CPU's memory: array.cpu()")
     return found.address, found.itemsize, _SIGNED[found.dtype], found.shape, found.strides
 
 

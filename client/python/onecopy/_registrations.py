@@ -6,6 +6,7 @@ import bisect
 import collections
 import contextlib
 import dataclasses
+import json
 import os
 import threading
 import weakref
@@ -13,7 +14,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any, NamedTuple
 
 from . import _arrays, _native
-from ._errors import Error, FailedPrecondition
+from ._errors import Error, FailedPrecondition, build
 from ._values import Buffer
 
 _Key = tuple[int, int, int]  # the owner's, or less than 0 the allocation's; where its memory begins, and its bytes
@@ -37,6 +38,16 @@ def owner_of(array: Any) -> Any:
             return array
         array = base
     return array
+
+
+def registering(native: _native.Node) -> Callable[[list[Piece]], list[Buffer | Error]]:
+    """Registers memory at a node's daemon. Does not keep the Node: its end is that of its registrations."""
+
+    def register(pieces: list[Piece]) -> list[Buffer | Error]:
+        return [build(json.dumps(each)) if "error" in each else Buffer._of(each)
+                for each in json.loads(native.register_all(pieces))]
+
+    return register
 
 
 @dataclasses.dataclass(eq=False)

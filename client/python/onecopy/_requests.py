@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from . import _arrays, _device, _mapped, _native, _pieces, _pool, _ranges, _registrations, _shared
+from . import _arrays, _device, _layouts, _mapped, _native, _pieces, _pool, _ranges, _registrations, _shared
 from ._errors import InvalidArgument, NotFound
 from ._numbers import milliseconds
 from ._range_arrays import Chosen, Ranges, choose
@@ -162,10 +162,10 @@ class Requests:
         return ready
 
     def call(self, call: Callable[[_pieces.Request, Keeps], _T], source: End, destination: End, *,
-             ranges: Ranges = (), **options: Any) -> _T:
+             ranges: Ranges | _layouts.Blocks = (), **options: Any) -> _T:
         """Makes a call that names the memory of arrays; once more where the daemon does not know that any more, as it
         was started since."""
-        chosen = choose(ranges)
+        chosen = ranges if isinstance(ranges, _layouts.Blocks) else choose(ranges)
         request, keeps = self.make(source, destination, chosen=chosen, **options)
         try:
             return call(request, keeps)
@@ -174,6 +174,14 @@ class Requests:
             if again is None:
                 raise
         return call(*again)
+
+    def with_length(self, place: _pieces.Place) -> _pieces.Place:
+        """The same with its node and, of a buffer that was named without its length, with that."""
+        node, buffer, offset, bytes = place
+        if bytes is None:
+            size: int = json.loads(self._native.get_buffer(node, buffer))["bytes"]
+            bytes = max(0, size - (offset or 0))
+        return node or self._native.name, buffer, offset, bytes
 
     def with_known(self, call: Callable[[], _T]) -> _T:
         """Makes a call that finds the places of its ends itself; once more where the daemon does not know one of them any
@@ -194,6 +202,9 @@ class Requests:
         if reason not in _LOST:
             return None
         self._lose_unknown(before)
+        for end in (source, destination):
+            if isinstance(end, _layouts.Layout):
+                end._renew()
         again = self.make(source, destination, **options)
         return None if _pieces.places(again[0]) == _pieces.places(before) else again
 
@@ -217,15 +228,19 @@ class Requests:
 
     def make(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
              allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-             chosen: Chosen = None, sync: bool = False,
+             chosen: Chosen | _layouts.Blocks = None, sync: bool = False,
              as_bytes: bool = False) -> tuple[_pieces.Request, Keeps]:
         """What the native part takes, and what must live as long as the transfer. Raises NothingToMove for lists without
         an element, and for no ranges."""
-        pieces = chosen
+        pieces = None if isinstance(chosen, _layouts.Blocks) else chosen
         if pieces is not None and len(pieces) == 0:
             raise NothingToMove("the list of ranges is empty", "BAD_SIZE", "pass at least one range, or omit ranges= to move everything")
         ends: _pieces.Ends
-        if isinstance(source, _SEVERAL) or isinstance(destination, _SEVERAL):
+        if pieces is not chosen or isinstance(source, _layouts.Layout) or isinstance(destination, _layouts.Layout):
+            ends, places = _layouts.ends_of(self, source, destination, chosen)
+            if len(ends.pieces) == 0:
+                raise NothingToMove("the lists of blocks are empty", "BAD_SIZE", "pass at least one of each")
+        elif isinstance(source, _SEVERAL) or isinstance(destination, _SEVERAL):
             if pieces is not None:
                 raise InvalidArgument("several arrays have ranges of their own", "BAD_ARGUMENT",
                                       "pass ranges with one source and one destination, or none")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from . import _native
+from . import _arrays, _native
 from ._errors import Error
 from ._registrations import Registration, Registrations
 from ._values import Buffer
@@ -40,6 +41,12 @@ class Wanted(NamedTuple):
     def place(self) -> _Place:
         dtype = self.dtype if len(self.dtype) <= _MOST_DTYPE else f"V{self.itemsize}"
         return self.buffer.id, self.offset, dtype, self.itemsize, self.shape, self.strides
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the array is all of its buffer, as bytes in a row."""
+        whole = self.offset == 0 and self.buffer.bytes == self.itemsize * math.prod(self.shape)
+        return whole and self.strides == _arrays.compact(self.shape, self.itemsize)
 
 
 class _Watch(weakref.ref[Any]):

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _moving, _shard_plan, _shards, vllm
+from ._connect import connect
 from ._errors import InvalidArgument, Unimplemented
-from ._node import connect
 
 
 def _part(name: str) -> Any:

@@ -26,9 +26,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _native, _numbers, _tensors
+from ._connect import connect
 from ._errors import Error, InvalidArgument
 from ._kept import Kept
-from ._node import Node, connect
+from ._node import Node
 from ._transfer import Transfer
 from ._values import Receipt
 

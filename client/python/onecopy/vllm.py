@@ -22,9 +22,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from . import _ahead, _tensors, _weights
+from ._connect import connect
 from ._errors import InvalidArgument
 from ._kept import Kept
-from ._node import Node, connect
+from ._node import Node
 from ._transfer import Transfer
 from ._values import Receipt
 

@@ -31,10 +31,7 @@ uint64_t FootprintOfAll(const std::vector<T>& all) {
   return bytes;
 }
 
-uint64_t FootprintOf(const Layout& layout) {
-  return sizeof(Layout) + layout.pieces().capacity() * sizeof(StridedRange) +
-         layout.starts().capacity() * sizeof(uint64_t);
-}
+uint64_t FootprintOf(const Layout& layout) { return layout.memory_bytes(); }
 
 }  // namespace
 
@@ -93,13 +90,12 @@ uint64_t FootprintOf(const NodeInfo& info) {
 
 uint64_t FootprintOf(const LayoutRef& layout) {
   if (layout == nullptr) return 0;
-  return FootprintOf(*layout) + layout->pieces().size() * sizeof(StridedCopy);
+  return FootprintOf(*layout) + layout->size() * sizeof(StridedCopy);
 }
 
 uint64_t FootprintOf(const ScatterRef& ranges) {
   if (ranges == nullptr) return 0;
-  const size_t copies =
-      std::max(ranges->source.pieces().size(), ranges->destination.pieces().size());
+  const size_t copies = std::max(ranges->source.size(), ranges->destination.size());
   return FootprintOf(ranges->source) + FootprintOf(ranges->destination) +
          copies * sizeof(StridedCopy);
 }

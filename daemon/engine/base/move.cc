@@ -8,7 +8,7 @@ namespace {
 // The first piece of a side whose first byte lies at `at`.
 ByteRange FirstPiece(const LayoutRef& layout, uint64_t at, uint64_t payload) {
   if (layout == nullptr) return {at, payload};
-  const StridedRange& piece = layout->pieces().front();
+  const StridedRange piece = layout->piece(0);
   return {at + piece.offset, piece.bytes};
 }
 

@@ -32,10 +32,9 @@ std::pair<std::string, size_t> Split(const std::string& text) {
 
 // From its first byte on: where that lies is told to nobody. One range is a layout, too.
 LayoutRef Lay(const MemoryPlace& place) {
+  if (place.layout != nullptr) return std::make_shared<const Layout>(place.layout->FromFirstByte());
   const StridedRange all{0, place.range.bytes, 0, 1};
-  const std::span<const StridedRange> pieces =
-      place.layout == nullptr ? std::span(&all, 1) : std::span(place.layout->pieces());
-  return std::make_shared<const Layout>(*Layout::Make(pieces, "source"));
+  return std::make_shared<const Layout>(*Layout::Make({&all, 1}, "source"));
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
   void TakeTurn() {
     if (*stop_) return End(Stopped());
     summand_.Look();
-    const Result<bool> over = layout_ == nullptr ? AddRange() : AddPieces(layout_->pieces());
+    const Result<bool> over = layout_ == nullptr ? AddRange() : AddPieces(*layout_);
     if (!over.ok()) return End(over.status());
     if (!*over) return Go(true);
     if (Status intact = region_->CheckIntact(); !intact.ok()) return End(std::move(intact));
@@ -113,9 +113,9 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
     return done_ == range_.bytes;
   }
 
-  Result<bool> AddPieces(const std::vector<StridedRange>& pieces) {
-    for (uint64_t left = kPiece; left > 0 && piece_ < pieces.size();) {
-      const StridedRange& piece = pieces[piece_];
+  Result<bool> AddPieces(const Layout& layout) {
+    for (uint64_t left = kPiece; left > 0 && piece_ < layout.size();) {
+      const StridedRange piece = layout.piece(piece_);
       const uint64_t element = range_.offset + piece.offset + element_ * piece.stride;
       const uint64_t bytes = std::min(left, piece.bytes - done_);
       ONECOPY_RETURN_IF_ERROR(summand_.AddTo(hasher_, element + done_, bytes));
@@ -128,7 +128,7 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
         ++piece_;
       }
     }
-    return piece_ == pieces.size();
+    return piece_ == layout.size();
   }
 
   void End(Result<std::string> sum) {

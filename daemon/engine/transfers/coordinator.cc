@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -16,9 +17,13 @@ namespace onecopy::engine {
 namespace {
 
 void Append(const Layout& layout, XXH3_state_t* hash) {
-  const std::vector<StridedRange>& pieces = layout.pieces();
+  const std::span<const StridedRange> pieces = layout.unlike_pieces();
+  const std::span<const uint64_t> offsets = layout.equal_offsets();
+  const uint64_t each = layout.equal_bytes();
   XXH3_128bits_update(hash, &layout.extent(), sizeof layout.extent());
-  XXH3_128bits_update(hash, pieces.data(), pieces.size() * sizeof pieces[0]);
+  XXH3_128bits_update(hash, &each, sizeof each);
+  XXH3_128bits_update(hash, pieces.data(), pieces.size_bytes());
+  XXH3_128bits_update(hash, offsets.data(), offsets.size_bytes());
 }
 
 std::string Digest(const std::string& text) {
@@ -32,8 +37,8 @@ std::string Digest(const RangeGroups& ranges) {
   XXH3_128bits_reset(state.get());
   for (const RangeGroup& group : ranges.groups) {
     const std::array<uint64_t, 4> numbers = {group.source, group.destination,
-                                             group.ranges->source.pieces().size(),
-                                             group.ranges->destination.pieces().size()};
+                                             group.ranges->source.size(),
+                                             group.ranges->destination.size()};
     XXH3_128bits_update(state.get(), numbers.data(), sizeof numbers);
     Append(group.ranges->source, state.get());
     Append(group.ranges->destination, state.get());

@@ -54,15 +54,15 @@ Result<ScatterRef> RangesMoved(const StartRequest& request, const Buffer& buffer
   ONECOPY_ASSIGN_OR_RETURN(Layout destination, to.layout != nullptr
                                                    ? Result<Layout>(*to.layout)
                                                    : OneRange(bytes, "destination"));
-  const uint64_t ranges = request.ranges != nullptr
-                              ? request.ranges->ranges
-                              : std::max(source.pieces().size(), destination.pieces().size());
+  const uint64_t ranges = request.ranges != nullptr ? request.ranges->ranges
+                                                    : std::max(source.size(), destination.size());
   return Scatter::Join(std::move(source), std::move(destination), ranges);
 }
 
 uint64_t PiecesOf(const Layout& layout) {
+  if (layout.equal_bytes() != 0) return layout.size();
   uint64_t pieces = 0;
-  for (const StridedRange& piece : layout.pieces()) pieces += piece.count;
+  for (const StridedRange& piece : layout.unlike_pieces()) pieces += piece.count;
   return pieces;
 }
 

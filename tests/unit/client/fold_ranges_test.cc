@@ -7,6 +7,7 @@
 #include "tests/support/catch.h"
 
 namespace fold_ranges_test {
+using onecopy::EqualRanges;
 using onecopy::RangePair;
 using onecopy::StridedRange;
 using onecopy::client::FoldRanges;
@@ -44,8 +45,23 @@ TEST_CASE("regular ranges are folded into one strided pair") {
   CHECK(FoldRanges(Regular(1000, 16, 32)) == Folds{{{0, 16, 16, 1000}, {0, 16, 32, 1000}}});
 }
 
+TEST_CASE("ranges of one length are folded likewise, and only where that is worth it") {
+  EqualRanges ranges{.bytes = 16};
+  for (uint64_t i = 0; i < 1000; ++i) {
+    ranges.sources.push_back(i * 64);
+    ranges.destinations.push_back(i * 32);
+  }
+  CHECK(FoldRanges(ranges) == FoldRanges(Regular(1000, 64, 32)));
+  ranges.source_buffers.assign(1000, 3);
+  REQUIRE(FoldRanges(ranges).size() == 1);
+  CHECK(FoldRanges(ranges)[0].source_buffer == 3);
+  std::shuffle(ranges.sources.begin(), ranges.sources.end(), std::minstd_rand(3));
+  CHECK(FoldRanges(ranges).empty());
+  CHECK(FoldRanges(EqualRanges()).empty());
+}
+
 TEST_CASE("what is not regular stays as it is") {
-  CHECK(FoldRanges({}).empty());
+  CHECK(FoldRanges(Folds()).empty());
   CHECK(FoldRanges(Regular(3, 64, 32)).empty());
   Folds falling = Regular(100, 64, 32);
   std::reverse(falling.begin(), falling.end());

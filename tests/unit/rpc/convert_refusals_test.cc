@@ -280,7 +280,8 @@ TEST_CASE("ranges of a request are read as pairs, and columns that do not fit ar
   CHECK(ranges.groups[0].ranges->source.extent() == ByteRange{100, 36});
   CHECK(ranges.groups[1].source == 0);
   CHECK(ranges.groups[1].ranges->source.bytes() == 16);
-  CHECK(ranges.groups[1].ranges->destination.pieces() == std::vector<StridedRange>{{0, 4, 12, 4}});
+  REQUIRE(ranges.groups[1].ranges->destination.size() == 1);
+  CHECK(ranges.groups[1].ranges->destination.piece(0) == StridedRange{0, 4, 12, 4});
   CheckRefused<Create>([](Create& m) { m.clear_source_ranges(); }, "source_ranges");
   CheckRefused<Create>([](Create& m) { m.clear_destination_ranges(); }, "destination_ranges");
   CheckRefused<Create>([](Create& m) { m.mutable_source_ranges()->add_bytes(1); },

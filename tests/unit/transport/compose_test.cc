@@ -77,7 +77,8 @@ TEST_CASE("a column of an array with gaps is one strided range") {
   const Layout column = Made({{8, 4, 32, 1000}});
   const auto composed = Compose(rows, {0, 32'000 - 8}, &column, "test");
   REQUIRE_OK(composed);
-  CHECK(composed->pieces() == Ranges{{0, 4, 100, 1000}});
+  REQUIRE(composed->size() == 1);
+  CHECK(composed->piece(0) == StridedRange{0, 4, 100, 1000});
   // The layout of the ranges has left out where its own first byte lies.
   CHECK(composed->extent().offset == 0);
 }

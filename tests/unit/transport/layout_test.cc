@@ -21,6 +21,12 @@ std::vector<uint64_t> BytesOf(const StridedRange& range) {
   return bytes;
 }
 
+std::vector<StridedRange> PiecesOf(const Layout& layout) {
+  std::vector<StridedRange> pieces;
+  for (const StridedRange& piece : layout.pieces()) pieces.push_back(piece);
+  return pieces;
+}
+
 // By looking at each byte.
 bool PlainOverlap(const StridedRange& a, const StridedRange& b) {
   const std::vector<uint64_t> of_a = BytesOf(a);  // ascending, as both must be for the search
@@ -39,13 +45,89 @@ TEST_CASE("neighbours are joined, and offsets count from the first byte") {
   REQUIRE_OK(layout);
   CHECK(layout->bytes() == 100 + 33 + 12);
   CHECK(layout->extent() == ByteRange{60, 273});
-  CHECK(layout->pieces() ==
+  CHECK(PiecesOf(*layout) ==
         std::vector<StridedRange>{{40, 100, 0, 1}, {240, 33, 0, 1}, {0, 4, 32, 3}});
-  CHECK(layout->starts() == std::vector<uint64_t>{0, 100, 133});
+  CHECK(layout->start(1) == 100);
+  CHECK(layout->start(2) == 133);
+  CHECK(layout->PieceAt(132) == 1);
+  CHECK(layout->PieceAt(133) == 2);
   CHECK(layout->least_element() == 4);
   CHECK_FALSE(layout->contiguous());
   const std::vector<StridedRange> one = {{5, 4, 4, 10}, {45, 5, 0, 1}};
   CHECK(Layout::Make(one, "source")->contiguous());
+}
+
+TEST_CASE("ranges of one length are the same payload, whichever way they are given") {
+  std::mt19937 random(23);
+  const auto some = [&](uint64_t most) { return random() % (most + 1); };
+  int kept_as_offsets = 0;
+  int overlapping = 0;
+  for (int round = 0; round < 3'000; ++round) {
+    const uint64_t bytes = 1 + some(7);
+    const uint64_t grid = some(2) == 0 ? 1 : bytes;  // of one, and of none
+    std::vector<uint64_t> offsets(1 + some(12));
+    std::vector<StridedRange> ranges;
+    for (uint64_t& offset : offsets) {
+      offset = 5 + some(40) * grid;
+      ranges.push_back({offset, bytes, 0, 1});
+    }
+    const auto equal = Layout::MakeEqual(offsets, bytes, "destination");
+    const auto plain = Layout::Make(ranges, "destination");
+    REQUIRE_OK(equal);
+    REQUIRE_OK(plain);
+    CHECK(equal->bytes() == plain->bytes());
+    CHECK(equal->extent() == plain->extent());
+    CHECK(equal->contiguous() == plain->contiguous());
+    std::vector<uint64_t> of_equal;
+    for (const StridedRange& piece : equal->pieces()) {
+      for (const uint64_t byte : BytesOf(piece)) of_equal.push_back(byte);
+    }
+    std::vector<uint64_t> of_plain;
+    for (const StridedRange& piece : plain->pieces()) {
+      for (const uint64_t byte : BytesOf(piece)) of_plain.push_back(byte);
+    }
+    CHECK(of_equal == of_plain);
+    size_t joined = 0;
+    for (size_t i = 0; i < equal->size(); ++i) joined += equal->FollowsOn(i) ? 1 : 0;
+    CHECK(equal->size() - joined == plain->size());
+    const bool apart = plain->CheckDisjoint("destination").ok();
+    CHECK(equal->CheckDisjoint("destination").ok() == apart);
+    kept_as_offsets += equal->equal_bytes() == 0 ? 0 : 1;
+    overlapping += apart ? 0 : 1;
+  }
+  CHECK(kept_as_offsets > 1'000);
+  CHECK(overlapping > 300);
+  CHECK(overlapping < 2'900);
+}
+
+TEST_CASE("what is wrong with a range of one length is said as of any other") {
+  const auto refused = [](std::vector<uint64_t> offsets, uint64_t bytes) {
+    return Layout::MakeEqual(std::move(offsets), bytes, "source").status();
+  };
+  CHECK(refused({0, 8}, 0).reason() == reasons::kBadSize);
+  CHECK(refused({}, 8).code() == Code::kInvalidArgument);
+  CHECK(refused(std::vector<uint64_t>(kMaxRanges + 1), 8).code() == Code::kInvalidArgument);
+  const Status beyond = refused({0, kMax - 6, 64}, 8);
+  CHECK(beyond.reason() == reasons::kRangeOutOfBuffer);
+  CHECK(beyond.message().find("source range 1") != std::string::npos);
+  CHECK(refused({0, kMax / 2, 0}, kMax / 2).reason() == reasons::kRangeOutOfBuffer);  // together
+}
+
+TEST_CASE("a hundred thousand blocks in any order are seen to be apart, or not, on any grid") {
+  for (const uint64_t bytes : {uint64_t{16}, uint64_t{48}, uint64_t{1} << 40}) {
+    for (const uint64_t shift : {uint64_t{0}, uint64_t{5}}) {
+      std::vector<uint64_t> offsets(100'003);
+      for (uint64_t i = 0; i < offsets.size(); ++i) {
+        const uint64_t place = i * 617 % offsets.size();
+        offsets[i] = place * (bytes + 2 * shift) + place % 3 * shift;
+      }
+      CHECK(AreApart(offsets, bytes));
+      offsets[77'777] = offsets[3] + bytes - 1;
+      CHECK_FALSE(AreApart(offsets, bytes));
+      offsets[77'777] = offsets[3];
+      CHECK_FALSE(AreApart(offsets, bytes));
+    }
+  }
 }
 
 TEST_CASE("a range without bytes, of overlapping elements, or beyond 64 bits is refused") {

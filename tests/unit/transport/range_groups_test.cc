@@ -69,6 +69,51 @@ TEST_CASE("a range that is wrong is named by its number in the request") {
         reasons::kBadArgument);
 }
 
+TEST_CASE("ranges of one length are grouped, and refused, as others are") {
+  const EqualRanges ranges{10, {0, 50, 20, 70}, {0, 0, 20, 10}, {1, 0, 1, 0}, {0, 2, 0, 2}};
+  const auto made = GroupRanges(ranges, 2, 3);
+  REQUIRE_OK(made);
+  CHECK(made->asked == 4);
+  REQUIRE(made->groups.size() == 2);
+  CHECK(made->groups[0].source == 1);
+  CHECK(made->groups[0].ranges->source.extent() == ByteRange{0, 30});
+  CHECK(made->groups[1].destination == 2);
+  CHECK(made->groups[1].ranges->destination.contiguous());
+  struct Case {
+    const char* what;
+    void (*spoil)(EqualRanges&);
+    std::string_view reason;
+    std::string says;
+  };
+  const Case cases[] = {
+      {"no such buffer", [](EqualRanges& one) { one.source_buffers[2] = 2; }, reasons::kBadArgument,
+       "source range 2 is in buffer 2"},
+      {"beyond 64 bits", [](EqualRanges& one) { one.sources[3] = ~uint64_t{0}; },
+       reasons::kRangeOutOfBuffer, "source range 3 ends beyond"},
+      {"overlap", [](EqualRanges& one) { one.destinations[2] = 9; }, reasons::kRangesOverlap,
+       "destination ranges overlap"},
+      {"overlap of two sources",
+       [](EqualRanges& one) {
+         one.destination_buffers = {0, 0, 0, 0};
+       },
+       reasons::kRangesOverlap, "several source buffers overlap in destination buffer 0"},
+      {"no length", [](EqualRanges& one) { one.bytes = 0; }, reasons::kBadSize, "has no bytes"},
+      {"unlike columns", [](EqualRanges& one) { one.destinations.pop_back(); },
+       reasons::kBadArgument, "4 sources, 3 destinations"},
+      {"unlike numbers", [](EqualRanges& one) { one.source_buffers.pop_back(); },
+       reasons::kBadArgument, "3 and 4 numbers"},
+  };
+  for (const Case& bad : cases) {
+    EqualRanges spoilt = ranges;
+    bad.spoil(spoilt);
+    const Status refused = GroupRanges(spoilt, 2, 3).status();
+    INFO(bad.what << ": " << refused.ToString());
+    CHECK(refused.reason() == bad.reason);
+    CHECK(refused.message().find(bad.says) != std::string::npos);
+  }
+  CHECK(GroupRanges(EqualRanges{.bytes = 1}, 1, 1).status().reason() == reasons::kBadArgument);
+}
+
 TEST_CASE("there are only so many pairs of buffers") {
   std::vector<RangePair> pairs;
   for (uint32_t i = 0; i <= kMaxBuffers; ++i) {

@@ -1,5 +1,6 @@
 #include "transport/core/scatter.h"
 
+#include <algorithm>
 #include <random>
 
 #include "onecopy/reasons.h"
@@ -116,6 +117,57 @@ TEST_CASE("any piece of any payload is copied byte by byte to where it belongs")
     }
     REQUIRE(right);
   }
+}
+
+TEST_CASE("blocks of one length are copied as ranges are, byte by byte") {
+  std::mt19937 random(29);
+  const auto some = [&](uint64_t most) { return random() % (most + 1); };
+  int as_offsets = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const uint64_t bytes = 1 + some(6);
+    const size_t count = 1 + some(9);
+    std::vector<uint64_t> sources(count);
+    std::vector<uint64_t> destinations(count);
+    for (uint64_t& source : sources) source = some(30) * (some(1) == 0 ? 1 : bytes);
+    for (size_t i = 0; i < count; ++i) destinations[i] = i * bytes;
+    std::shuffle(destinations.begin(), destinations.end(), random);
+    Ranges from;
+    Ranges to;
+    for (size_t i = 0; i < count; ++i) {
+      from.push_back({sources[i], bytes, 0, 1});
+      to.push_back({destinations[i], bytes, 0, 1});
+    }
+    const auto equal = Scatter::MakeEqual(sources, destinations, bytes);
+    const auto plain = Scatter::Make(from, to);
+    REQUIRE_OK(equal);
+    REQUIRE_OK(plain);
+    CHECK((*equal)->ranges == count);
+    CHECK((*equal)->merged_ranges == (*plain)->merged_ranges);
+    as_offsets += (*equal)->source.equal_bytes() == 0 ? 0 : 1;
+    const uint64_t offset = some(count * bytes - 1);
+    const uint64_t some_bytes = some(count * bytes - offset);
+    const auto played = [&](const Layout* source, const Layout* destination) {
+      return Played(CopiesOf({source, 1000}, {destination, 2000}, offset, some_bytes));
+    };
+    CHECK(played(&(*equal)->source, &(*equal)->destination) ==
+          played(&(*plain)->source, &(*plain)->destination));
+    CHECK(played(&(*equal)->source, nullptr) == played(&(*plain)->source, nullptr));
+    CHECK(played(nullptr, &(*equal)->destination) == played(nullptr, &(*plain)->destination));
+  }
+  CHECK(as_offsets > 1000);
+  CHECK(Scatter::MakeEqual({0, 8}, {0, 4}, 8).status().reason() == reasons::kRangesOverlap);
+  CHECK(Scatter::MakeEqual({0, 8}, {0}, 8).status().reason() == reasons::kSizeMismatch);
+}
+
+TEST_CASE("of blocks of one length a chunk has so many that the list of them stays small") {
+  std::vector<uint64_t> offsets(100'000);
+  for (uint64_t i = 0; i < offsets.size(); ++i) offsets[i] = i * 617 % offsets.size() * 64;
+  const auto blocks = Layout::MakeEqual(offsets, 64, "source");
+  REQUIRE_OK(blocks);
+  const uint64_t chunk = ChunkFor(&*blocks, nullptr, 64 << 20, 65536);
+  CHECK(CopiesOf({&*blocks, 0}, {nullptr, 0}, chunk, chunk).size() <= 4097);
+  CHECK(chunk == 4096 * 64);
+  CHECK(ChunkFor(&*blocks, nullptr, 1 << 10, 65536) == 1 << 10);
 }
 
 TEST_CASE("chunks are cut where unlike elements would become too many copies") {
