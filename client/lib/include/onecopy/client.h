@@ -225,6 +225,11 @@ class Client {
   // cancels those first, and takes the mappings back, for which their clients have 2 s.
   // `node` empty: this one.
   Status DeleteBuffer(const std::string& name, bool force = false, const std::string& node = {});
+  // DeleteBuffer of what this client has registered, as its memory is about to go: takes 5 s at
+  // most, and connects to no new daemon. No thread of this library touches the memory any more when
+  // it returns, also with DEADLINE_EXCEEDED: a daemon that did not answer ends the buffer when it
+  // does, or with the connection.
+  Status ReleaseBuffer(const std::string& name, bool force = true);
   Result<BufferSum> SumBuffer(const Endpoint& range);
 
   Result<GrantInfo> CreateGrant(const CreateGrantRequest& request);
