@@ -52,7 +52,7 @@ class Node:
     def __init__(self, native: _native.Node, *, most_registrations: int = 4096) -> None:
         self._native = native
         self._registrations = _registrations.Registrations(
-            self._register_pieces_of(native), native.delete_buffer, lambda: native.session, native.cuda_allocation,
+            self._register_pieces_of(native), native.release_buffer, lambda: native.session, native.cuda_allocation,
             most_registrations)
         self._views = Views(native, self._registrations)
         self._requests = Requests(native, self._registrations)
@@ -496,7 +496,7 @@ def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 3
     """The daemon of this machine: that of `run_dir`; else of $ONECOPY_RUN_DIR; else the system's, in /run/onecopy; else
     the user's. Raises Unavailable where none answers, and says how to get one.
 
-    timeout: seconds that the daemon may take for what it knows; program: this one's name, for the daemon's log;
+    timeout: seconds that the daemon may take for what it knows, and be silent while it works; program: this one's name, for the daemon's log;
     cuda_library: the CUDA driver's, where it is not the system's.
     """
     limit = milliseconds(_seconds(timeout, "a timeout"), "a timeout")
