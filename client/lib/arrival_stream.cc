@@ -17,21 +17,22 @@ constexpr uint64_t kTogether = 64;
 Result<std::shared_ptr<ArrivalStream>> ArrivalStream::Open(SessionRef session,
                                                            const std::string& buffer) {
   auto stream = std::make_shared<ArrivalStream>(session);
-  const auto until = std::chrono::steady_clock::now() + session->timeout();
   stream->Begin(buffer);
+  const CallLimit limit(CallLimit::Clock::now() + session->timeout());
   const MutexLock lock(stream->mutex_);
   while (!stream->begun_ && !stream->end_) {
-    if (stream->changed_.WaitUntil(stream->mutex_, until)) continue;
+    if (stream->changed_.WaitUntil(stream->mutex_, *CallLimit::Current())) continue;
     return Status(Code::kDeadlineExceeded, reasons::kDeadline,
                   session->Peer() + " did not begin to tell what arrives within " +
-                      std::to_string(session->timeout().count()) + " ms");
+                      std::to_string(session->timeout().count()) + " ms",
+                  "see in its log what keeps it busy");
   }
   if (!stream->begun_) return *stream->end_;
   return stream;
 }
 
 void ArrivalStream::Begin(const std::string& buffer) {
-  session_->Prepare(context_, Patience::kUnlimited);
+  session_->Prepare(context_, Patience::kWorking);
   request_.set_buffer(buffer);
   {
     const MutexLock lock(mutex_);

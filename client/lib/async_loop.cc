@@ -130,11 +130,28 @@ void AsyncLoop::Close() {
     if (const auto pending = each.lock()) pending->Abandon(Closed());
   }
   if (!thread.joinable()) return;
-  if (thread.get_id() == std::this_thread::get_id()) {
-    thread.detach();  // it holds the loop until it is done
-  } else {
-    thread.join();
+  // Else it holds the loop until it is done.
+  const bool joins = thread.get_id() != std::this_thread::get_id() && AwaitEnd();
+  joins ? thread.join() : thread.detach();
+}
+
+bool AsyncLoop::AwaitEnd() {
+  const Clock::time_point until = Clock::now() + kTeardown;
+  const MutexLock lock(mutex_);
+  while (!over_) {
+    if (!waits_) {
+      changed_.Wait(mutex_);  // for callbacks, as long as they take
+    } else if (!changed_.WaitUntil(mutex_, until) && waits_) {
+      return false;
+    }
   }
+  return true;
+}
+
+void AsyncLoop::NoteWaits(bool waits) {
+  const MutexLock lock(mutex_);
+  waits_ = waits;
+  changed_.NotifyAll();
 }
 
 void AsyncLoop::End(std::shared_ptr<AsyncLoop> loop) {
@@ -209,11 +226,14 @@ void AsyncLoop::Run() {
     const gpr_timespec until =
         on_ring_.empty() ? gpr_inf_future(GPR_CLOCK_REALTIME) : gpr_time_0(GPR_CLOCK_REALTIME);
     const auto next = queue_.AsyncNext(&tag, &ok, until);
-    if (next == grpc::CompletionQueue::SHUTDOWN) return;
+    if (next == grpc::CompletionQueue::SHUTDOWN) break;
     if (next == grpc::CompletionQueue::GOT_EVENT) static_cast<Event*>(tag)->Happened(ok);
     LookAtRings(next == grpc::CompletionQueue::TIMEOUT);
     Sweep();
   }
+  const MutexLock lock(mutex_);
+  over_ = true;
+  changed_.NotifyAll();
 }
 
 }  // namespace onecopy::client

@@ -55,7 +55,8 @@ class AsyncLoop : public std::enable_shared_from_this<AsyncLoop> {
   Status AddSmall(const std::shared_ptr<SmallPending>& pending);
   void Cancel(const std::shared_ptr<TransferCall>& call);
   // Ends every call with CANCELLED, and waits until all callbacks have returned; on the thread
-  // itself that happens after the present callback has.
+  // itself that happens after the present callback has. Where the thread waits for a daemon, that
+  // is waited for at most 5 s: then it ends the calls later.
   void Close();
   // The last use of it: Close, and in a child of the process that made it nothing at all.
   static void End(std::shared_ptr<AsyncLoop> loop);
@@ -64,6 +65,15 @@ class AsyncLoop : public std::enable_shared_from_this<AsyncLoop> {
   Connection& connection() { return *connection_; }
   grpc::CompletionQueue* queue() { return &queue_; }
   void WatchRing(TransferCall* call);
+  // Of what may wait for a daemon, and runs no callback: while it lives.
+  class Waits {
+   public:
+    explicit Waits(AsyncLoop& loop) : loop_(loop) { loop_.NoteWaits(true); }
+    ~Waits() { loop_.NoteWaits(false); }
+
+   private:
+    AsyncLoop& loop_;
+  };
   // Nothing uses the call any more, once what it is called from has returned.
   void Finished(TransferCall* call) { finished_.push_back(call); }
 
@@ -79,6 +89,9 @@ class AsyncLoop : public std::enable_shared_from_this<AsyncLoop> {
   };
 
   void Run();
+  void NoteWaits(bool waits);
+  // Whether the thread has ended, or has no more than its last steps to do.
+  bool AwaitEnd();
   void Wake() ONECOPY_REQUIRES(mutex_);
   void TakeInbox();
   // Whether a transfer on the ring ended. With `may_wait`, waits a moment for one.
@@ -106,6 +119,9 @@ class AsyncLoop : public std::enable_shared_from_this<AsyncLoop> {
   std::vector<std::weak_ptr<SmallPending>> small_ ONECOPY_GUARDED_BY(mutex_);
   size_t sweep_small_at_ ONECOPY_GUARDED_BY(mutex_) = kLeastSweep;
   std::thread thread_ ONECOPY_GUARDED_BY(mutex_);
+  Condition changed_;
+  bool waits_ ONECOPY_GUARDED_BY(mutex_) = false;  // the thread, for a daemon
+  bool over_ ONECOPY_GUARDED_BY(mutex_) = false;   // it has ended, but for its last steps
 };
 
 }  // namespace onecopy::client

@@ -6,9 +6,11 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -66,8 +68,26 @@ ssize_t Send(int socket, const std::string& packet, std::span<const int> fds) {
   return sent;
 }
 
-// `cut`: whether descriptors came for which this process had no room.
+// Whether something comes, or the socket's end does, within the thread's CallLimit.
+bool Comes(int socket) {
+  pollfd polled{socket, POLLIN, 0};
+  for (;;) {
+    const auto left = CallLimit::Left();
+    const int timeout =
+        left ? static_cast<int>(std::min<int64_t>(left->count(), std::numeric_limits<int>::max()))
+             : -1;
+    const int ready = ::poll(&polled, 1, timeout);
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+// Within the thread's CallLimit, or EAGAIN. `cut`: whether descriptors came for which this process
+// had no room.
 ssize_t Receive(int socket, std::string& packet, std::vector<os::UniqueFd>& fds, bool& cut) {
+  if (!Comes(socket)) {
+    errno = EAGAIN;
+    return -1;
+  }
   packet.resize(kMaxAttachBytes);
   iovec room{packet.data(), packet.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(os::kMaxPassedFds * sizeof(int))> control;
@@ -102,11 +122,12 @@ std::string WhyBroken(int error) {
 
 }  // namespace
 
-AttachSocket::AttachSocket(os::UniqueFd socket, RunDir run_dir)
-    : run_dir_(std::move(run_dir)), socket_(std::move(socket)) {}
+AttachSocket::AttachSocket(os::UniqueFd socket, RunDir run_dir, std::chrono::milliseconds timeout)
+    : run_dir_(std::move(run_dir)), timeout_(timeout), socket_(std::move(socket)) {}
 
 AttachSocket::AttachSocket(AttachSocket&& other) noexcept
     : run_dir_(std::move(other.run_dir_)),
+      timeout_(other.timeout_),
       token_(std::move(other.token_)),
       node_(std::move(other.node_)),
       version_(std::move(other.version_)),
@@ -142,7 +163,9 @@ Result<AttachSocket> AttachSocket::Connect(const RunDir& run_dir, const std::str
   const sockaddr_un address = AddressOf(path);
   os::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) return os::ErrnoStatus(errno, "making a socket for " + path);
-  SetTimeout(socket.get(), timeout);
+  constexpr std::chrono::milliseconds kLeast{1};  // 0 would be for ever
+  const std::chrono::milliseconds limit = CallLimit::Left().value_or(timeout);
+  SetTimeout(socket.get(), std::max(kLeast, std::min(timeout, limit)));
   int connected = 0;
   do {
     connected =
@@ -164,7 +187,8 @@ Result<AttachSocket> AttachSocket::Connect(const RunDir& run_dir, const std::str
         return Unreachable(run_dir, "connecting to " + path + ": " + WhyBroken(errno));
     }
   }
-  AttachSocket attach(std::move(socket), run_dir);
+  SetTimeout(socket.get(), timeout);
+  AttachSocket attach(std::move(socket), run_dir, timeout);
   ONECOPY_RETURN_IF_ERROR(attach.Greet(program));
   return attach;
 }
@@ -232,9 +256,45 @@ Result<v1::AttachReply> AttachSocket::Ask(const v1::AttachRequest& request,
 Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request,
                                                std::span<const int> passed,
                                                std::vector<os::UniqueFd>* fds) {
+  const CallLimit::Time limit = CallLimit::Current();
+  const CallLimit own(CallLimit::Clock::now() + timeout_);
+  {
+    const MutexLock lock(mutex_);
+    while (taken_) {
+      if (changed_.WaitUntil(mutex_, *CallLimit::Current()) || !taken_) continue;
+      return Unanswered(EAGAIN, limit);
+    }
+    taken_ = true;
+  }
+  Result<v1::AttachReply> reply = ExchangeInTurn(request, passed, fds, limit);
   const MutexLock lock(mutex_);
-  if (out_of_step_) return Unreachable(run_dir_, "it did not answer an earlier request");
-  std::string packet = request.SerializeAsString();
+  taken_ = false;
+  changed_.NotifyOne();
+  return reply;
+}
+
+Status AttachSocket::Unanswered(int error, const CallLimit::Time& limit) const {
+  if (error != EAGAIN || !limit || *limit > CallLimit::Clock::now()) {
+    return Unreachable(run_dir_, WhyBroken(error));
+  }
+  return {Code::kDeadlineExceeded, reasons::kDeadline,
+          "the onecopyd in " + run_dir_.path + " did not answer in time",
+          "see in its log what keeps it busy, or allow more time"};
+}
+
+Result<v1::AttachReply> AttachSocket::ExchangeInTurn(const v1::AttachRequest& request,
+                                                     std::span<const int> passed,
+                                                     std::vector<os::UniqueFd>* fds,
+                                                     const CallLimit::Time& limit) {
+  std::string packet;
+  bool cut = false;
+  for (; missed_ > 0; --missed_) {
+    std::vector<os::UniqueFd> late;
+    const ssize_t received = Receive(socket_.get(), packet, late, cut);
+    if (received < 0) return Unanswered(errno, limit);
+    if (received == 0) return Unreachable(run_dir_, "it closed the connection");
+  }
+  packet = request.SerializeAsString();
   if (Send(socket_.get(), packet, passed) < 0) {
     if (errno == EBADF && !passed.empty()) {
       return Status(Code::kInvalidArgument, reasons::kBadHandle,
@@ -247,11 +307,10 @@ Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request,
     if (errno != EPIPE) return Unreachable(run_dir_, WhyBroken(errno));
   }
   std::vector<os::UniqueFd> came;
-  bool cut = false;
   const ssize_t received = Receive(socket_.get(), packet, came, cut);
   if (received < 0) {
-    out_of_step_ = true;
-    return Unreachable(run_dir_, WhyBroken(errno));
+    ++missed_;
+    return Unanswered(errno, limit);
   }
   if (received == 0) return Unreachable(run_dir_, "it closed the connection");
   v1::AttachReply reply;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "client/lib/call_limit.h"
 #include "client/lib/run_dir.h"
 #include "onecopy/result.h"
 #include "transport/core/mutex.h"
@@ -64,17 +65,26 @@ class AttachSocket {
   Result<uint64_t> PassDescriptor(int fd, bool file = false);
 
  private:
-  AttachSocket(os::UniqueFd socket, RunDir run_dir);
+  AttachSocket(os::UniqueFd socket, RunDir run_dir, std::chrono::milliseconds timeout);
   // One request, what is passed with it, and its reply. What comes with that is closed where `fds`
-  // is null.
+  // is null. Ends after the timeout and by the thread's CallLimit, also where requests of other
+  // threads are under way or were not answered yet.
   Result<v1::AttachReply> Exchange(const v1::AttachRequest& request, std::span<const int> passed,
                                    std::vector<os::UniqueFd>* fds = nullptr);
+  // The same, by the one thread whose turn it is.
+  Result<v1::AttachReply> ExchangeInTurn(const v1::AttachRequest& request,
+                                         std::span<const int> passed,
+                                         std::vector<os::UniqueFd>* fds,
+                                         const CallLimit::Time& limit);
+  // Why no reply has come, of a thread whose caller wants it by `limit`.
+  Status Unanswered(int error, const CallLimit::Time& limit) const;
   Status Greet(const std::string& program);
   // Of a daemon that does not see them; where it cannot use them, nothing changes.
   Status ShowNamespaces();
   Status TakeWelcome(const v1::AttachReply& reply);
 
   RunDir run_dir_;
+  std::chrono::milliseconds timeout_;
   std::string token_;
   std::string node_;
   std::string version_;
@@ -83,11 +93,14 @@ class AttachSocket {
   bool maps_ = false;
   bool files_ = false;
   bool takes_dma_bufs_ = true;
-  Mutex mutex_;  // a request and its reply belong together
   os::UniqueFd socket_;
-  // A reply was missed, so that the next one would answer the wrong request. The socket stays open,
-  // as the session ends with it.
-  bool out_of_step_ ONECOPY_GUARDED_BY(mutex_) = false;
+  Mutex mutex_;
+  Condition changed_;
+  // A request and its reply belong together: one thread at a time.
+  bool taken_ ONECOPY_GUARDED_BY(mutex_) = false;
+  // Replies that came too late for their requests, or will: the next ones come after them. Whose
+  // turn it is.
+  unsigned missed_ = 0;
 };
 
 }  // namespace client

@@ -65,7 +65,7 @@ Result<std::vector<ProbeInfo>> Client::ProbeNode(const std::string& name) {
   v1::ProbeNodeRequest request;
   request.set_name(name);
   ONECOPY_ASSIGN_OR_RETURN(const v1::ProbeNodeResponse response,
-                           connection_->Ask(&NodeStub::ProbeNode, request, Patience::kUnlimited));
+                           connection_->Ask(&NodeStub::ProbeNode, request, Patience::kWorking));
   std::vector<ProbeInfo> probes;
   for (const v1::Probe& probe : response.probes()) {
     ONECOPY_ASSIGN_OR_RETURN(ProbeInfo value, client::Read(probe));
@@ -85,7 +85,7 @@ Status Client::ReleaseDevice(const std::string& device) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the device", device));
   v1::ReleaseDeviceRequest request;
   request.set_device(device);
-  return connection_->Call(&NodeStub::ReleaseDevice, request, Patience::kUnlimited).status();
+  return connection_->Call(&NodeStub::ReleaseDevice, request, Patience::kQuick).status();
 }
 
 Result<std::string> Client::SetLogLevel(const std::string& level) {

@@ -92,6 +92,8 @@ SharedRequest WithoutRanges(const TransferRequest& request) {
   kept.more_sources = request.more_sources;
   kept.more_destinations = request.more_destinations;
   kept.validate_only = request.validate_only;
+  kept.deadline = request.deadline;
+  kept.part_of = request.part_of;
   return std::make_shared<const TransferRequest>(std::move(kept));
 }
 

@@ -2,6 +2,7 @@
 
 #include "client/lib/connection.h"
 #include "client/lib/register_all.h"
+#include "client/lib/registered_memory.h"
 #include "client/lib/wire.h"
 #include "onecopy/client.h"
 #include "transport/os/machine.h"
@@ -195,24 +196,32 @@ Status Client::DeleteBuffer(const std::string& name, bool force, const std::stri
   request.set_force(force);
   request.set_node(node);
   const Status done =
-      connection_->Call(&BufferStub::DeleteBuffer, request, Patience::kUnlimited).status();
+      connection_->Call(&BufferStub::DeleteBuffer, request, Patience::kQuick).status();
   const Status explained = connection_->ExplainNames(done, node, {name});
   if (!node.empty() && node != this->node()) return explained;
   const bool gone = done.ok() || done.reason() == reasons::kBufferNotFound;
   if (gone) connection_->registrations().Remove(name);
   // Nor may a daemon that has gone have left orders for memory that its owner is about to free.
-  if (gone || done.reason() == reasons::kSessionLost ||
+  if (gone || done.code() == Code::kDeadlineExceeded || done.reason() == reasons::kSessionLost ||
       done.reason() == reasons::kDaemonUnreachable) {
     if (const auto session = connection_->Latest()) (*session)->own_memory().RemoveBuffer(name);
   }
   return explained;
 }
 
+Status Client::ReleaseBuffer(const std::string& name, bool force) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
+  Status ended = client::EndIn(*session, name, force);
+  if (ended.code() != Code::kFailedPrecondition) connection_->registrations().Remove(name);
+  return ended;
+}
+
 Result<BufferSum> Client::SumBuffer(const Endpoint& range) {
   ONECOPY_RETURN_IF_ERROR(client::CheckEnd("the range", range));
   v1::SumBufferRequest request;
   codec::Print(range, request.mutable_range());
-  const auto sum = connection_->Ask(&BufferStub::SumBuffer, request, Patience::kUnlimited);
+  const auto sum = connection_->Ask(&BufferStub::SumBuffer, request, Patience::kWorking);
   if (!sum.ok()) return connection_->ExplainNames(sum.status(), range.node, {range.buffer});
   return client::Read(*sum);
 }
@@ -246,7 +255,7 @@ Status Client::DeleteGrant(const GrantId& id) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the grant's id", id.str()));
   v1::DeleteGrantRequest request;
   request.set_id(id.str());
-  return connection_->Call(&BufferStub::DeleteGrant, request, Patience::kUnlimited).status();
+  return connection_->Call(&BufferStub::DeleteGrant, request, Patience::kQuick).status();
 }
 
 }  // namespace onecopy

@@ -1,5 +1,6 @@
 #include "client/lib/client_copy.h"
 
+#include "client/lib/call_limit.h"
 #include "client/lib/input_file.h"
 #include "client/lib/waiter.h"
 #include "client/lib/windows.h"
@@ -31,6 +32,7 @@ Result<FileCopy> CopyFileToMemory(Client& client, const LocalFile& source,
                                   std::span<const FileMemory> parts,
                                   const FileCopyOptions& options) {
   const auto began = std::chrono::steady_clock::now();
+  const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const auto waiter, client::Waiter::Make(options.stop, options.deadline));
   uint64_t bytes = 0;
   for (const FileMemory& part : parts) {

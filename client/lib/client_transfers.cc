@@ -1,6 +1,7 @@
 #include <functional>
 #include <utility>
 
+#include "client/lib/call_limit.h"
 #include "client/lib/connection.h"
 #include "client/lib/print_create.h"
 #include "client/lib/wire.h"
@@ -8,6 +9,7 @@
 
 namespace onecopy {
 
+using client::CallLimit;
 using client::CheckText;
 using client::Connection;
 using client::Patience;
@@ -28,7 +30,7 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
   ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
   ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection.Current());
   grpc::ClientContext context;
-  session->Prepare(context, Patience::kUnlimited);
+  session->Prepare(context, Patience::kWorking);
   const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
   v1::WatchTransferRequest request;
   request.set_id(id.str());
@@ -44,19 +46,25 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
   }
   const grpc::Status end = reader->Finish();
   if (stop.stop_requested()) return Stopped(id);
-  if (!end.ok()) return connection.ExplainTransfer(*session, session->Decode(end));
+  if (!end.ok()) {
+    return client::Unanswered(connection.ExplainTransfer(*session, session->Decode(end)), id);
+  }
   return Status(Code::kUnavailable, reasons::kDaemonUnreachable,
                 session->Peer() + " stopped telling about transfer " + id.str() + " before its end",
                 "look at it with `onecopy transfer show " + id.str() + "`");
 }
 
+// Within the limit that holds.
 Result<TransferInfo> Create(Connection& connection, const TransferRequest& request) {
   ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::PrintCreate(request));
   const auto transfer =
       request.validate_only
-          ? connection.Ask(&TransferStub::CreateTransfer, wire, Patience::kUnlimited)
-          : connection.Call(&TransferStub::CreateTransfer, wire, Patience::kUnlimited);
+          ? connection.Ask(&TransferStub::CreateTransfer, wire, Patience::kWorking)
+          : connection.Call(&TransferStub::CreateTransfer, wire, Patience::kWorking);
   if (!transfer.ok()) return connection.ExplainEnds(transfer.status(), request);
+  if (request.deadline) {
+    connection.deadlines().Note(TransferId(transfer->id()), CallLimit::Current());
+  }
   return client::Read(*transfer);
 }
 
@@ -65,6 +73,7 @@ Result<TransferInfo> Create(Connection& connection, const TransferRequest& reque
 Result<Plan> Client::PlanTransfer(const TransferRequest& request) {
   TransferRequest only_planned = request;
   only_planned.validate_only = true;
+  const CallLimit limit(CallLimit::For(request.deadline));
   ONECOPY_ASSIGN_OR_RETURN(TransferInfo planned, Create(*connection_, only_planned));
   return std::move(planned.plan).value_or(Plan());
 }
@@ -72,6 +81,7 @@ Result<Plan> Client::PlanTransfer(const TransferRequest& request) {
 Result<TransferInfo> Client::StartTransfer(const TransferRequest& request) {
   ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
   if (auto started = session->small().Start(request)) return std::move(*started);
+  const CallLimit limit(connection_->deadlines().For(request));
   return Create(*connection_, request);
 }
 
@@ -90,8 +100,12 @@ Result<TransferInfo> Client::OpenSeries(const SeriesRequest& request) {
   ONECOPY_RETURN_IF_ERROR(client::CheckTexts(request));
   v1::OpenSeriesRequest wire;
   codec::Print(request, &wire);
+  const CallLimit limit(CallLimit::For(request.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer series,
                            connection_->Call(&TransferStub::OpenSeries, wire, Patience::kQuick));
+  if (request.deadline) {
+    connection_->deadlines().Note(TransferId(series.id()), CallLimit::Current());
+  }
   return client::Read(series);
 }
 
@@ -140,6 +154,7 @@ Result<TransferInfo> Client::AwaitTransfer(const TransferId& id, const OnUpdate&
     return IsFinal(transfer.state) || transfer.state == TransferState::kUnconfirmed;
   };
   ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
+  const CallLimit limit(connection_->deadlines().Find(id));
   if (!on_update) {
     if (auto done = session->small().Await(id)) return std::move(*done);
   }
@@ -161,6 +176,7 @@ Result<TransferInfo> Client::RunTransfer(const TransferRequest& request, const O
     ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
     if (auto done = session->small().Run(request)) return std::move(*done);
   }
+  const CallLimit limit(connection_->deadlines().For(request));
   ONECOPY_ASSIGN_OR_RETURN(TransferInfo transfer, Create(*connection_, request));
   // A small one is often over by then; what is only to be planned never begins.
   if (request.validate_only) return transfer;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/lib/fork_guard.h"
+#include "client/lib/known_deadlines.h"
 #include "client/lib/registrations.h"
 #include "client/lib/run_dir.h"
 #include "client/lib/session.h"
@@ -39,6 +40,7 @@ class Connection {
   // The CUDA driver, opened by the first who asks and is not refused. As shim::LoadCuda.
   Result<std::shared_ptr<const shim::CudaApi>> Cuda();
   Registrations& registrations() { return registrations_; }
+  KnownDeadlines& deadlines() { return deadlines_; }
 
   // What a call failed with: SESSION_LOST where the session ended under it, so that nobody knows
   // whether the daemon did what it was asked.
@@ -115,6 +117,7 @@ class Connection {
   const std::string node_;
   const ConnectOptions options_;
   Registrations registrations_;
+  KnownDeadlines deadlines_;
   Mutex reconnecting_;  // before mutex_; one thread at a time
   mutable Mutex mutex_;
   SessionRef session_ ONECOPY_GUARDED_BY(mutex_);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "client/lib/call_limit.h"
 #include "client/lib/input_file.h"
 #include "client/lib/waiter.h"
 #include "client/lib/windows.h"
@@ -85,6 +86,7 @@ Result<TransferInfo> MoveGroup(Client& client, Files group, const HostBuffer& wi
 
 Result<FileCopy> CopyFilesToBuffers(Client& client, std::span<const FileToBuffer> files,
                                     const FileCopyOptions& options) {
+  const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const auto waiter, Waiter::Make(options.stop, options.deadline));
   ONECOPY_RETURN_IF_ERROR(CheckFiles(files, options));
   const Clock::time_point begun = Clock::now();

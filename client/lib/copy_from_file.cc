@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "client/lib/call_limit.h"
 #include "client/lib/gathered_input.h"
 #include "client/lib/input_file.h"
 #include "client/lib/moved_file.h"
@@ -107,6 +108,7 @@ FilePart PartOf(const Client& client, const LocalFile& file, const InputFile& in
 
 Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
                                   const Endpoint& destination, const FileCopyOptions& options) {
+  const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(auto waiter, client::Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(InputFile input, InputFile::Open(source));
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range,
@@ -124,6 +126,7 @@ Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
 
 Result<FileCopy> CopyFilesToBuffer(Client& client, std::span<const PlacedFile> files,
                                    const Endpoint& destination, const FileCopyOptions& options) {
+  const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(auto waiter, client::Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(GatheredInput input, GatheredInput::Of(files));
   if (!options.ranges.empty()) {

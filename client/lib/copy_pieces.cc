@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "client/lib/call_limit.h"
 #include "client/lib/client_copy.h"
 #include "client/lib/input_file.h"
 #include "client/lib/moved_file.h"
@@ -192,6 +193,7 @@ Status NoPieces(const std::string& name) {
 Result<std::vector<PiecesCopy>> CopyFileToBuffers(Client& client, const LocalFile& source,
                                                   std::span<const FilePiece> pieces,
                                                   const FileCopyOptions& options) {
+  const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const auto waiter, Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const InputFile input,
                            InputFile::Open({source.path, source.fd, uint64_t{0}, {}}));
@@ -207,6 +209,7 @@ Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::span<cons
                                                   std::span<const FilePiece> pieces,
                                                   const LocalFile& destination,
                                                   const FileCopyOptions& options) {
+  const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const auto waiter, Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const auto groups, GroupByBuffer(pieces, destination.path));
   uint64_t bytes = 0;

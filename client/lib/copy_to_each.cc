@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "client/lib/call_limit.h"
 #include "client/lib/input_file.h"
 #include "client/lib/remote_range.h"
 #include "client/lib/waiter.h"
@@ -194,6 +195,7 @@ Result<std::vector<FileCopy>> CopyFileToEach(Client& client, const LocalFile& so
     return Refuse("the way from the file and the ways onwards are not one path or link",
                   "leave --path and --link out, or copy to each buffer on its own");
   }
+  const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const auto waiter, Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const InputFile input, InputFile::Open(source));
   if (!input.bytes() || input.fd() < 0) {

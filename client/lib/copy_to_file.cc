@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/lib/call_limit.h"
 #include "client/lib/moved_file.h"
 #include "client/lib/output_file.h"
 #include "client/lib/remote_range.h"
@@ -67,6 +68,7 @@ uint64_t WindowBytes(const RemoteRange& range, const FileCopyOptions& options) {
 
 Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
                                   const LocalFile& destination, const FileCopyOptions& options) {
+  const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(auto waiter, client::Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range,
                            client::FindRange(client, source, waiter.get()));

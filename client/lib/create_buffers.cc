@@ -60,7 +60,7 @@ std::vector<Result<BufferInfo>> Client::CreateBuffers(
     one.number = i;
     codec::Print(requests[i], &one.request);
     one.request.set_request_id(client::ChosenOr(requests[i].request_id));
-    (*session)->Prepare(one.context, client::Patience::kUnlimited);
+    (*session)->Prepare(one.context, client::Patience::kWorking);
     one.reader = (*session)->stub<v1::BufferService::Stub>().AsyncCreateBuffer(
         &one.context, one.request, &queue.get());
     one.reader->Finish(&one.reply, &one.status, &one);

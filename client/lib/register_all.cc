@@ -102,7 +102,7 @@ class Registering {
   void Call(grpc::CompletionQueue& queue) {
     Complete(session_, request_);
     context_ = std::make_unique<grpc::ClientContext>();
-    session_.Prepare(*context_, Patience::kUnlimited);
+    session_.Prepare(*context_, Patience::kWorking);
     reader_ = session_.stub<BufferStub>().AsyncRegisterBuffer(context_.get(), request_, &queue);
     reader_->Finish(&reply_, &status_, this);
   }

@@ -67,16 +67,21 @@ Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferI
   uint64_t registered_in = 0;
   std::tie(*last, registered_in) = memory.Retire();
   connection.registrations().Remove(last->id);
-  ONECOPY_ASSIGN_OR_RETURN(const SessionRef session, connection.Current());
+  ONECOPY_ASSIGN_OR_RETURN(const SessionRef session, connection.Latest());
   if (session->number() != registered_in) return OkStatus();  // it went with that
-  v1::DeleteBufferRequest request;
-  request.set_name(last->id);
-  request.set_force(true);
-  const Status done =
-      session->Call(&v1::BufferService::Stub::DeleteBuffer, request, Patience::kUnlimited).status();
+  return EndIn(*session, last->id, true);
+}
+
+Status EndIn(Session& session, const std::string& name, bool force) {
+  Status done;
+  if (!session.Ended()) {  // else it went with that
+    done = session.EndBuffer(name, force);
+    if (done.code() == Code::kFailedPrecondition) return done;  // it is in use
+    if (session.EndedBy(done) || done.reason() == reasons::kBufferNotFound) done = OkStatus();
+  }
   // Nor may a daemon that has gone have left orders for memory that its owner is about to free.
-  session->own_memory().RemoveBuffer(last->id);
-  return done.ok() ? done : connection.Explain(*session, done);
+  session.own_memory().RemoveBuffer(name);
+  return done;
 }
 
 void Complete(const Session& session, v1::RegisterBufferRequest& request) {
@@ -88,7 +93,7 @@ Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest reques
   Complete(session, request);
   ONECOPY_ASSIGN_OR_RETURN(
       const v1::Buffer buffer,
-      session.Call(&v1::BufferService::Stub::RegisterBuffer, request, Patience::kUnlimited));
+      session.Call(&v1::BufferService::Stub::RegisterBuffer, request, Patience::kWorking));
   return Read(buffer);
 }
 

@@ -74,6 +74,10 @@ Result<BufferInfo> RegisterFirst(Connection& connection,
 // registration, for good. The memory may go afterwards, also where this fails, for which the daemon
 // must have gone. As it was last registered is in `last`.
 Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferInfo* last);
+// Ends a registration of that session: at most 5 s. No thread of this library touches the memory
+// any more then, also where the daemon has not answered, which ends it with the session at the
+// latest. FAILED_PRECONDITION (BUFFER_IN_USE) without `force`: then it stays.
+Status EndIn(Session& session, const std::string& name, bool force);
 
 // What every such request says: of whom it is, and that it is another one than those before.
 void Complete(const Session& session, v1::RegisterBufferRequest& request);

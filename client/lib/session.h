@@ -10,10 +10,13 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "client/lib/attach.h"
+#include "client/lib/call_limit.h"
 #include "client/lib/own_memory.h"
 #include "client/lib/run_dir.h"
+#include "client/lib/silence.h"
 #include "client/lib/small_transfers.h"
 #include "client/lib/status_decode.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -22,12 +25,14 @@
 #include "onecopy/v1/buffer.grpc.pb.h"
 #include "onecopy/v1/node.grpc.pb.h"
 #include "onecopy/v1/transfer.grpc.pb.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::client {
 
-// How long a call may take: kQuick ones are answered from what the daemon knows, the others make it
-// work.
-enum class Patience { kQuick, kUnlimited };
+// How long a call may take, where no CallLimit ends it before: what tells or changes what the
+// daemon knows takes at most the session's timeout(); what makes the daemon work takes as long as
+// the daemon is not silent for silence_limit().
+enum class Patience { kQuick, kWorking };
 
 // Thread-safe.
 class Session {
@@ -41,6 +46,8 @@ class Session {
   OwnMemory& own_memory() { return own_memory_; }
   uint64_t number() const { return number_; }
   std::chrono::milliseconds timeout() const { return timeout_; }  // of what is quick
+  // For so long a daemon may do nothing that can be seen, not even answer a ping of gRPC's.
+  std::chrono::milliseconds silence_limit() const { return silence_.limit(); }
   // Of what is registered: see ConnectOptions.
   bool keep_arrivals() const { return keep_arrivals_; }
   template <typename Stub>
@@ -54,8 +61,13 @@ class Session {
   // close one after another, so that it may take a moment until this is known.
   bool EndedBy(const Status& failure) const;
 
-  // Makes `context` one of this session, with the time limit that `patience` gives.
+  // Makes `context` one of this session, with the time limit that `patience` and the thread give.
   void Prepare(grpc::ClientContext& context, Patience patience) const;
+
+  // Deletes a buffer as what it is of ends: at most kTeardown. Where one was not answered in time,
+  // the next are only sent, so that many take no longer than one. All that were not answered are
+  // sent again once a call is.
+  Status EndBuffer(const std::string& name, bool force);
 
   // The daemon, for messages: "the onecopyd in /run/onecopy".
   std::string Peer() const { return "the onecopyd in " + run_dir_; }
@@ -64,22 +76,28 @@ class Session {
   // One call: Call(&v1::BufferService::Stub::GetBuffer, request, Patience::kQuick).
   template <typename Stub, typename Request, typename Reply>
   Result<Reply> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                     const Request& request, Patience patience) const {
+                     const Request& request, Patience patience) {
     grpc::ClientContext context;
     Prepare(context, patience);
     Reply reply;
     const grpc::Status status = (stub<Stub>().*method)(&context, request, &reply);
     if (!status.ok()) return Decode(status);
+    if (buffers_left_) EndBuffersLeft();
     return reply;
   }
 
  private:
+  void EndBuffersLeft();
+
   Session(AttachSocket attach, std::string run_dir, const ConnectOptions& options, uint64_t number);
 
   AttachSocket attach_;
   SmallTransfers small_;
   OwnMemory own_memory_;
   mutable std::atomic<bool> waited_for_end_{false};
+  std::atomic<bool> buffers_left_{false};
+  Mutex ending_;
+  std::vector<v1::DeleteBufferRequest> left_ ONECOPY_GUARDED_BY(ending_);  // to be sent again
   const std::string run_dir_;
   const std::chrono::milliseconds timeout_;
   const bool keep_arrivals_;
@@ -90,6 +108,7 @@ class Session {
              std::unique_ptr<grpc::health::v1::Health::Stub>,
              std::unique_ptr<v1::TransferService::Stub>>
       stubs_;
+  Silence silence_;  // its calls use the stubs
 };
 using SessionRef = std::shared_ptr<Session>;
 

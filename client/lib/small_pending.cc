@@ -73,8 +73,9 @@ SessionRef SmallPending::Look() {
       return session_;
     }
     case SmallTransfers::Progress::kGone:
+      small.Forget(number_);
+      End(small.Gone());
       session_ = nullptr;
-      End(SmallTransfers::Gone());
       return nullptr;
     case SmallTransfers::Progress::kEnded:
       Ended();

@@ -29,8 +29,9 @@ uint64_t SaidBytes(const TransferRequest& request) {
 
 }  // namespace
 
-SmallTransfers::SmallTransfers(AttachSocket& attach, bool allowed)
+SmallTransfers::SmallTransfers(AttachSocket& attach, Silence& silence, bool allowed)
     : attach_(attach),
+      silence_(silence),
       allowed_(allowed),
       usable_(allowed && attach.ring_layout() == ring::kLayout) {}
 
@@ -38,6 +39,7 @@ SmallTransfers::~SmallTransfers() = default;
 
 bool SmallTransfers::Fits(const TransferRequest& request) const {
   if (!usable_.load(std::memory_order_relaxed)) return false;
+  if (silence_.lasts() && silence_.Look()) return false;
   const SmallPair pair = PairOf(request);
   const auto& from = request.source.bytes;
   const auto& to = request.destination.bytes;
@@ -201,7 +203,9 @@ void SmallTransfers::ReapAll() {
     slot.ended_number.store(ended.number + 1, std::memory_order_release);
     others = true;
   }
-  if (others) ring.end.WakeOthers();
+  if (!others) return;
+  silence_.NoteHeard();
+  ring.end.WakeOthers();
 }
 
 bool SmallTransfers::HasEnded(uint64_t number) const {
@@ -214,7 +218,7 @@ bool SmallTransfers::HasEnded(uint64_t number) const {
 SmallTransfers::Progress SmallTransfers::Look(uint64_t number) {
   if (HasEnded(number)) return Progress::kEnded;
   Ring& ring = *ring_.load(std::memory_order_acquire);
-  const bool gone = gone_.load(std::memory_order_relaxed);
+  const bool gone = gone_.load(std::memory_order_relaxed) || silence_.lasts();
   if (ring.end.HasCompleted()) {
     const MutexLock lock(mutex_);
     ReapAll();
@@ -251,13 +255,20 @@ void SmallTransfers::Idle(uint64_t number, std::chrono::nanoseconds waited,
 
 void SmallTransfers::LookForDaemon() {
   Ring& ring = *ring_.load(std::memory_order_acquire);
+  if (silence_.Look()) ring.end.WakeOthers();
   if (ring.end.state() == ring::State::kOpen && !ring.end.DaemonIsGone()) return;
   usable_ = false;
   gone_ = true;
   ring.end.WakeOthers();
 }
 
-Status SmallTransfers::Gone() {
+Status SmallTransfers::Gone() const {
+  if (!gone_.load(std::memory_order_relaxed)) {
+    return {Code::kUnavailable, reasons::kDaemonUnreachable,
+            "the daemon has been silent for " + std::to_string(silence_.limit().count()) +
+                " ms, and the transfer may be under way still",
+            "see whether onecopyd still runs, and in its log what keeps it busy"};
+  }
   return {Code::kUnavailable, reasons::kSessionLost,
           "the daemon ended the ring before it said what became of the transfer",
           "see whether onecopyd still runs; the next call connects again"};
@@ -270,6 +281,7 @@ Status SmallTransfers::Wait(uint64_t number) {
       case Progress::kEnded:
         return OkStatus();
       case Progress::kGone:
+        Forget(number);
         return Gone();
       case Progress::kUnderWay:
         break;

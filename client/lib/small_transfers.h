@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/lib/attach.h"
+#include "client/lib/silence.h"
 #include "client/lib/small_routes.h"
 #include "onecopy/transfer.h"
 #include "transport/core/mutex.h"
@@ -22,8 +23,8 @@ namespace onecopy::client {
 // that the caller hears the daemon's own words, or that it works after all.
 class SmallTransfers {
  public:
-  // `attach` must outlive this.
-  SmallTransfers(AttachSocket& attach, bool allowed);
+  // `attach` must outlive this, and `silence` all calls.
+  SmallTransfers(AttachSocket& attach, Silence& silence, bool allowed);
   ~SmallTransfers();
   SmallTransfers(const SmallTransfers&) = delete;
   SmallTransfers& operator=(const SmallTransfers&) = delete;
@@ -52,12 +53,13 @@ class SmallTransfers {
   Progress Look(uint64_t number);
   // Waits a moment for any end, at most `longest`: as ChoosePause says, for this submission.
   void Idle(uint64_t number, std::chrono::nanoseconds waited, std::chrono::nanoseconds longest);
-  // Notices a daemon that has gone, as Idle does: what has not ended is kGone then.
+  // Notices a daemon that has gone or is silent, as Idle does: what has not ended is kGone then.
   void LookForDaemon();
   // What is returned of a submission that has ended; nothing where gRPC must say more.
   std::optional<TransferInfo> TakeEnd(uint64_t number);
-  // What becomes of those that have not ended: UNAVAILABLE (SESSION_LOST).
-  static Status Gone();
+  // What becomes of those that have not ended: UNAVAILABLE (SESSION_LOST), or, of a daemon that is
+  // silent, (DAEMON_UNREACHABLE).
+  Status Gone() const;
 
   // Returns when the transfer has ended, if it is one of this ring's.
   void WaitFor(const TransferId& id);
@@ -109,7 +111,7 @@ class SmallTransfers {
   bool EnsureRing();
   std::optional<uint64_t> Submit(const TransferRequest& request, const SmallRouteRef& route,
                                  bool waited_for);
-  // Until the submission has ended. UNAVAILABLE (SESSION_LOST) once the ring has gone.
+  // Until the submission has ended. As Gone once the daemon has gone, or is silent.
   Status Wait(uint64_t number);
   void ReapAll() ONECOPY_REQUIRES(mutex_);
   std::optional<uint64_t> NumberOf(const TransferId& id) const;
@@ -119,6 +121,7 @@ class SmallTransfers {
   std::optional<std::chrono::nanoseconds> ExpectedLeft(uint64_t number);
 
   AttachSocket& attach_;
+  Silence& silence_;
   const bool allowed_;
   // Set once; never taken away, so that who waits may use it without the lock.
   std::atomic<Ring*> ring_{nullptr};

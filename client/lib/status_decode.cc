@@ -48,6 +48,11 @@ Status DecodeStatus(const grpc::Status& wire, const std::string& peer) {
         if (wire.error_message().find(::strerror(error)) == std::string::npos) continue;
         return os::ErrnoStatus(error, "connecting to " + peer);
       }
+      for (const char* silence : {"keepalive watchdog timeout", "ping timeout"}) {
+        if (wire.error_message().find(silence) == std::string::npos) continue;
+        return {code, reason, peer + " has stopped answering, and may have begun with the call",
+                "see whether it still runs, and in its log what keeps it busy"};
+      }
       return {code, reason, peer + " has gone: " + wire.error_message(),
               "see whether it still runs, and in its log why it ended"};
     case Code::kDeadlineExceeded:
@@ -59,6 +64,15 @@ Status DecodeStatus(const grpc::Status& wire, const std::string& peer) {
     default:
       return {code, reason, peer + ": " + wire.error_message()};
   }
+}
+
+Status Unanswered(Status status, const TransferId& id) {
+  if (status.code() != Code::kDeadlineExceeded) return status;
+  return {
+      status.code(), status.reason(),
+      "transfer " + id.str() + " may be under way still, and use its memory: " + status.message(),
+      "see what became of it with `onecopy transfer show " + id.str() +
+          "` once the daemon answers"};
 }
 
 }  // namespace onecopy::client

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "onecopy/ids.h"
 #include "onecopy/status.h"
 
 namespace onecopy::client {
@@ -14,5 +15,8 @@ namespace onecopy::client {
 // cancellation that gRPC made counts as UNAVAILABLE: a caller that has cancelled a call itself does
 // not decode its end.
 Status DecodeStatus(const grpc::Status& wire, const std::string& peer);
+
+// The same of a question about that transfer, which may be under way still where nobody answered.
+Status Unanswered(Status status, const TransferId& id);
 
 }  // namespace onecopy::client

@@ -10,6 +10,12 @@ namespace onecopy::client {
 
 using TransferStub = v1::TransferService::Stub;
 
+namespace {
+
+constexpr std::chrono::milliseconds kLongestForRing{1000};
+
+}  // namespace
+
 bool IsOver(const TransferInfo& transfer) {
   return IsFinal(transfer.state) || transfer.state == TransferState::kUnconfirmed;
 }
@@ -28,16 +34,24 @@ TransferCall::TransferCall(AsyncLoop& loop, std::shared_ptr<PendingTransfer> pen
 TransferCall::TransferCall(AsyncLoop& loop, std::shared_ptr<PendingTransfer> pending, TransferId id)
     : loop_(loop), pending_(std::move(pending)), id_(std::move(id)) {}
 
+Status TransferCall::FindWay() {
+  const AsyncLoop::Waits waits(loop_);
+  ONECOPY_ASSIGN_OR_RETURN(session_, connection().Current());
+  if (!request_) {
+    number_ = session_->small().Keep(id_);
+    limit_ = connection().deadlines().Find(id_);
+  } else {
+    limit_ = connection().deadlines().For(*request_);
+    // The loop's other calls wait meanwhile. What the ring is not there for in time goes by gRPC.
+    const CallLimit limit(CallLimit::Clock::now() + kLongestForRing);
+    if (ring_wanted_) number_ = session_->small().Begin(*request_);
+  }
+  return OkStatus();
+}
+
 void TransferCall::Begin() {
   if (!number_) {
-    Result<SessionRef> session = connection().Current();
-    if (!session.ok()) return End(session.status());
-    session_ = *std::move(session);
-    if (!request_) {
-      number_ = session_->small().Keep(id_);
-    } else if (ring_wanted_) {
-      number_ = session_->small().Begin(*request_);
-    }
+    if (Status failure = FindWay(); !failure.ok()) return End(std::move(failure));
   }
   if (number_) {
     phase_ = Phase::kOnRing;
@@ -55,7 +69,8 @@ bool TransferCall::LookAtRing() {
     case SmallTransfers::Progress::kUnderWay:
       return false;
     case SmallTransfers::Progress::kGone:
-      End(SmallTransfers::Gone());
+      session_->small().Forget(*number_);
+      End(session_->small().Gone());
       return true;
     case SmallTransfers::Progress::kEnded:
       break;
@@ -86,8 +101,9 @@ void TransferCall::Create() {
     if (!printed.ok()) return End(printed.status());
     wire_ = *std::move(printed);
   }
+  const CallLimit limit(limit_);
   context_ = std::make_unique<grpc::ClientContext>();
-  session_->Prepare(*context_, Patience::kUnlimited);
+  session_->Prepare(*context_, Patience::kWorking);
   creation_ =
       session_->stub<TransferStub>().AsyncCreateTransfer(context_.get(), *wire_, loop_.queue());
   wire_.reset();  // gRPC has what it is as bytes
@@ -105,6 +121,7 @@ void TransferCall::OnCreated() {
   Result<TransferInfo> transfer = client::Read(reply_);
   if (!transfer.ok() || request_->validate_only) return End(std::move(transfer));
   id_ = transfer->id;
+  if (request_->deadline) connection().deadlines().Note(id_, limit_);
   pending_->Update(*transfer);
   if (IsOver(*transfer)) return End(std::move(transfer));
   if (cancel_wanted_) StartCancelling();
@@ -114,8 +131,9 @@ void TransferCall::OnCreated() {
 void TransferCall::Watch() {
   v1::WatchTransferRequest wire;
   wire.set_id(id_.str());
+  const CallLimit limit(limit_);
   context_ = std::make_unique<grpc::ClientContext>();
-  session_->Prepare(*context_, Patience::kUnlimited);
+  session_->Prepare(*context_, Patience::kWorking);
   phase_ = Phase::kWatching;
   updates_ = session_->stub<TransferStub>().AsyncWatchTransfer(context_.get(), wire, loop_.queue(),
                                                                static_cast<Event*>(this));
@@ -144,7 +162,7 @@ void TransferCall::OnFinished() {
   if (ended_) return FinishIfUnused();
   if (last_) return End(*std::move(last_));
   if (!status_.ok()) {
-    return End(connection().ExplainTransfer(*session_, session_->Decode(status_)));
+    return End(Unanswered(connection().ExplainTransfer(*session_, session_->Decode(status_)), id_));
   }
   End(Status(Code::kUnavailable, reasons::kDaemonUnreachable,
              session_->Peer() + " stopped telling about transfer " + id_.str() + " before its end",

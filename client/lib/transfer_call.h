@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "client/lib/async_loop.h"
+#include "client/lib/call_limit.h"
 #include "client/lib/pending_transfer.h"
 #include "client/lib/session.h"
 #include "onecopy/transfer.h"
@@ -68,6 +69,8 @@ class TransferCall final : public Event {
     std::unique_ptr<grpc::ClientAsyncResponseReader<v1::Transfer>> reader_;
   };
 
+  // Connects, and asks for a way by the ring.
+  Status FindWay();
   void Create();
   void OnCreated();
   void Watch();
@@ -84,6 +87,7 @@ class TransferCall final : public Event {
   const SharedRequest request_;  // null: to be awaited
   std::optional<v1::CreateTransferRequest> wire_;
   TransferId id_;  // once known
+  CallLimit::Time limit_;
   SessionRef session_;
   std::optional<uint64_t> number_;  // on the ring
   bool ring_wanted_ = false;

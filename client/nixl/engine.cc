@@ -32,6 +32,10 @@ using abi::Outcome;
 
 // How long Release waits for a transfer to let go of its memory.
 constexpr std::chrono::seconds kReleaseLimit(10);
+// How long an engine's end waits for what is under way.
+constexpr std::chrono::seconds kTeardown(5);
+// What a notification or a question may take: so an engine's end has not to wait for one longer.
+constexpr std::chrono::seconds kCallLimit(5);
 // So long a core is kept from others by looks at a transfer.
 constexpr std::chrono::microseconds kPolite(20);
 // Notifications that can be under way at a time.
@@ -62,6 +66,7 @@ ConnectOptions OptionsFor(const Settings& settings, const std::string& agent) {
   ConnectOptions options;
   options.run_dir = settings.run_dir;
   options.program = "nixl agent " + agent;
+  options.timeout = kCallLimit;
   return options;
 }
 
@@ -108,6 +113,10 @@ Engine::Engine(const abi::InitParameters& init, std::unique_ptr<Core> core)
       workers_(kWorkers) {}
 
 Engine::~Engine() {
+  ending_ = true;
+  // Beside the rest, as each may have to wait for a daemon that does not answer.
+  const auto close = [this] { core_->mailbox.Close(); };
+  if (!workers_.Run(close).ok()) close();
   std::vector<std::shared_ptr<Posting>> running;
   {
     const MutexLock lock(mutex_);
@@ -116,7 +125,7 @@ Engine::~Engine() {
     }
   }
   for (const auto& posting : running) posting->Cancel();
-  const auto deadline = std::chrono::steady_clock::now() + kReleaseLimit;
+  const auto deadline = std::chrono::steady_clock::now() + kTeardown;
   for (const auto& posting : running) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
@@ -156,7 +165,7 @@ Status Engine::Remove(const Memory& memory) const {
   const auto client = core_->session->Get();
   if (!client) return OkStatus();  // what the daemon had of it has gone with the daemon
   const auto remove = [core = core_.get(), client = *client, buffer = memory.place.buffer] {
-    return core->session->Note(client->DeleteBuffer(buffer, true));
+    return core->session->Note(client->ReleaseBuffer(buffer));
   };
   if (!memory.own) return remove();
   // Nobody but this process reaches it: what the daemon knows of it may go a little later.
@@ -368,6 +377,7 @@ Result<AgentPlace> Engine::Find(const std::string& name) const {
 }
 
 Status Engine::Send(const std::string& to, const std::string& message) const {
+  if (ending_) return {Code::kCancelled, reasons::kCancelled, "the agent ends"};
   ONECOPY_ASSIGN_OR_RETURN(const AgentPlace place, Find(to));
   ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<Client> client, core_->session->Get());
   return core_->session->Note(core_->mailbox.Send(*client, place, message));

@@ -1,6 +1,7 @@
 // The backend ONECOPY of one NIXL agent: what NIXL calls, in terms of onecopy.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,8 +33,8 @@ class Engine final : public abi::Engine {
  public:
   // Connects to the daemon of this node. As Client::Connect, and ParseSettings.
   static Result<std::unique_ptr<Engine>> Create(const abi::InitParameters& init);
-  // Cancels what is under way, waits until it has let go (at most ten seconds), and ends all
-  // registrations.
+  // Cancels what is under way, waits until it has let go (at most five seconds), and ends all
+  // registrations. Notifications that have not left yet are dropped.
   ~Engine() override;
 
   bool SupportsRemote() const override { return true; }
@@ -99,6 +100,7 @@ class Engine final : public abi::Engine {
   // No descriptor is in the memory any more, so that nothing may touch it.
   Status Remove(const Memory& memory) const;
 
+  std::atomic<bool> ending_{false};
   const std::unique_ptr<Core> core_;
   Handles handles_;
   mutable Mutex mutex_;

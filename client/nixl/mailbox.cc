@@ -24,7 +24,12 @@ constexpr std::chrono::milliseconds kPause(100);
 Mailbox::Mailbox(std::string agent, std::vector<std::string> grant_to)
     : agent_(std::move(agent)), name_(RandomName()), grant_to_(std::move(grant_to)) {}
 
-Mailbox::~Mailbox() = default;
+Mailbox::~Mailbox() { Close(); }
+
+void Mailbox::Close() {
+  receiver_ = std::jthread();
+  if (memory_) static_cast<void>(memory_->Close());
+}
 
 Status Mailbox::Open(Session& session) {
   session_ = &session;

@@ -215,6 +215,7 @@ void BindNode(nb::module_& module) {
       .def("get_buffer", &Node::GetBuffer, "node"_a, "name"_a)
       .def("list_buffers", &Node::ListBuffers, "node"_a)
       .def("delete_buffer", &Node::DeleteBuffer, "name"_a, "force"_a, "node"_a = "")
+      .def("release_buffer", &Node::ReleaseBuffer, "name"_a, "force"_a)
       .def("sum_buffer", &Node::SumBuffer, "range"_a,
            nb::sig("def sum_buffer(self, range: tuple[object, ...]) -> str"))
       .def(

@@ -215,6 +215,10 @@ void Node::DeleteBuffer(const std::string& name, bool force, const std::string& 
   CheckUnlocked([&] { return client_.DeleteBuffer(name, force, node); });
 }
 
+void Node::ReleaseBuffer(const std::string& name, bool force) {
+  CheckUnlocked([&] { return client_.ReleaseBuffer(name, force); });
+}
+
 std::string Node::SumBuffer(const nb::tuple& range) {
   const Endpoint end = ToEndpoint(range);
   const BufferSum sum = Unlocked([&] { return client_.SumBuffer(end); });

@@ -107,6 +107,7 @@ class Node {
   std::string GetBuffer(const std::string& node, const std::string& name);
   std::string ListBuffers(const std::string& node);
   void DeleteBuffer(const std::string& name, bool force, const std::string& node);
+  void ReleaseBuffer(const std::string& name, bool force);
   std::string SumBuffer(const nanobind::tuple& range);
 
   std::string CreateGrant(const nanobind::tuple& range, const std::string& to, bool read,

@@ -15,7 +15,8 @@ def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 3
     """The daemon of this machine: that of `run_dir`; else of $ONECOPY_RUN_DIR; else the system's, in /run/onecopy; else
     the user's. Raises Unavailable where none answers, and says how to get one.
 
-    timeout: seconds that the daemon may take for what it knows; program: this one's name, for the daemon's log;
+    timeout: seconds that the daemon may take for what it knows, and be silent while it works; program: this one's name,
+    for the daemon's log;
     cuda_library: the CUDA driver's, where it is not the system's.
     """
     limit = milliseconds(seconds(timeout, "a timeout"), "a timeout")

@@ -48,7 +48,7 @@ class Node:
     def __init__(self, native: _native.Node, *, most_registrations: int = 4096) -> None:
         self._native = native
         self._registrations = _registrations.Registrations(
-            _registrations.registering(native), native.delete_buffer, lambda: native.session, native.cuda_allocation,
+            _registrations.registering(native), native.release_buffer, lambda: native.session, native.cuda_allocation,
             most_registrations)
         self._views = Views(native, self._registrations)
         self._requests = Requests(native, self._registrations)

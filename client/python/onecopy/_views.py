@@ -170,7 +170,7 @@ class Views:
             if view not in self._of:
                 return
         with contextlib.suppress(Error):  # it has gone with the daemon, or with its memory
-            self._native.delete_buffer(view, True)
+            self._native.release_buffer(view, True)
         with self._lock:
             self._forget(view)
 

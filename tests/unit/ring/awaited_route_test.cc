@@ -38,6 +38,8 @@ struct FakeRoute final : SmallCopyRoute {
 };
 
 struct Waiting {
+  ~Waiting() { thread->tasks.clear(); }  // they hold it
+
   std::shared_ptr<FakeThread> thread = std::make_shared<FakeThread>();
   std::shared_ptr<FakeRoute> inner = std::make_shared<FakeRoute>();
   AwaitedRoute route{inner, thread};

@@ -43,8 +43,9 @@ struct ConnectOptions {
   // attach.sock; else $XDG_RUNTIME_DIR/onecopy.
   std::string run_dir = {};
   std::string program = "onecopy-client";  // name and version of this program, for the daemon's log
-  // How long the daemon may take for a call that asks for something it knows (Get…, List…, grants,
-  // nodes, cancelling) and for attaching.
+  // How long the daemon may take for a call that asks for something it knows or changes that (Get…,
+  // List…, Delete…, grants, views, nodes, cancelling) and for attaching. How long it may be silent
+  // while it works for a call; at least 8 s then.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
   // Whether small transfers may go by memory that is shared with the daemon; see RunTransfer.
   bool use_ring = true;
@@ -58,10 +59,16 @@ struct ConnectOptions {
   std::string cuda_library = {};
 };
 
-// Thread-safe. Every method blocks until the daemon has answered; those that make the daemon work
-// (creating, registering, deleting and summing buffers, taking grants back, planning and starting
-// transfers) for as long as that takes, the others at most `ConnectOptions::timeout`
-// (DEADLINE_EXCEEDED).
+// Thread-safe. Every method blocks until the daemon has answered.
+//
+// **Deadlines.** A transfer or a copy with a deadline ends by it, or, where the daemon does not say
+// how it ended, a second later with DEADLINE_EXCEEDED (DEADLINE): it may then still be under way
+// and use its memory. Without a deadline, what makes the daemon work (creating, registering and
+// summing buffers, probing, planning, transfers, watching) takes as long as the daemon shows that
+// it lives; one that is silent for `ConnectOptions::timeout` is UNAVAILABLE (DAEMON_UNREACHABLE).
+// All other calls take at most that time (DEADLINE_EXCEEDED). Destructors, and Close where there is
+// one, wait for the daemon at most 5 s: what it was not told then it is told after the next call
+// that it answers. Callbacks of futures are waited for as long as they take.
 //
 // **When the daemon ends.** A call that is under way fails once with UNAVAILABLE (SESSION_LOST): it
 // may have been done. What only asks (Get…, List…, PlanTransfer, SumBuffer, ProbeNode, Ping) is
@@ -225,6 +232,11 @@ class Client {
   // cancels those first, and takes the mappings back, for which their clients have 2 s.
   // `node` empty: this one.
   Status DeleteBuffer(const std::string& name, bool force = false, const std::string& node = {});
+  // DeleteBuffer of what this client has registered, as its memory is about to go: takes 5 s at
+  // most, and connects to no new daemon. No thread of this library touches the memory any more when
+  // it returns, also with DEADLINE_EXCEEDED: a daemon that did not answer ends the buffer when it
+  // does, or with the connection.
+  Status ReleaseBuffer(const std::string& name, bool force = true);
   Result<BufferSum> SumBuffer(const Endpoint& range);
 
   Result<GrantInfo> CreateGrant(const CreateGrantRequest& request);

@@ -1,0 +1,29 @@
+// By when transfers end that this client has started with a deadline.
+#pragma once
+
+#include <map>
+
+#include "client/lib/call_limit.h"
+#include "onecopy/transfer.h"
+#include "transport/core/mutex.h"
+
+namespace onecopy::client {
+
+// Thread-safe.
+class KnownDeadlines {
+ public:
+  // Of one that is asked for now; a part has its series'.
+  CallLimit::Time For(const TransferRequest& request) const;
+  // One that was accepted; nothing is noted where there is no limit.
+  void Note(const TransferId& id, const CallLimit::Time& limit);
+  CallLimit::Time Find(const TransferId& id) const;
+
+ private:
+  static constexpr size_t kSweepAt = 1024;  // what is long past, once there are more
+
+  mutable Mutex mutex_;
+  std::map<TransferId, CallLimit::Clock::time_point> limits_ ONECOPY_GUARDED_BY(mutex_);
+  size_t sweep_at_ ONECOPY_GUARDED_BY(mutex_) = kSweepAt;
+};
+
+}  // namespace onecopy::client
