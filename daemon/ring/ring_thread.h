@@ -41,8 +41,8 @@ class RingThread {
   // Takes nothing more; `done` runs when nothing is under way, and all its routes have been let go.
   void End(RingId ring, Task done);
 
-  // Refuses, from now on, whatever is submitted.
-  void Drain() { draining_.store(true, std::memory_order_relaxed); }
+  // Refuses, from now on, whatever is submitted; or no longer.
+  void Drain(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
   // Not on its own thread: ends every ring and joins. Safe to repeat; tasks that wait are dropped.
   void Stop();
 

@@ -63,8 +63,8 @@ class Rings final : public RingApi {
   // Brings the tally up to what the rings have carried until now.
   void AddToTally();
 
-  // Refuses what is submitted from now on.
-  void Drain() { thread_.Drain(); }
+  // Refuses what is submitted from now on; or no longer.
+  void Drain(bool draining) { thread_.Drain(draining); }
   // At the engine's end.
   void Clear();
 
