@@ -12,10 +12,8 @@ find_library(ONECOPY_GRPC_REFLECTION grpc++_reflection REQUIRED)  # of libgrpc++
 pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
-pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull)
-# Its HTTP server, which comes with prometheus-cpp-dev and has no .pc.
-find_library(ONECOPY_CIVETWEB civetweb REQUIRED)
-find_library(ONECOPY_CIVETWEB_CPP civetweb-cpp REQUIRED)
+pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
+find_path(ONECOPY_BOOST_INCLUDE boost/beast/version.hpp REQUIRED)  # headers only
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc>=2.7)
 
 find_program(ONECOPY_PROTOC_GRPC grpc_cpp_plugin REQUIRED)

@@ -34,7 +34,7 @@ void Define(CLI::App& app, CommandLine& line) {
                  "where the lanes of the tcp link arrive; default: the next port")
       ->type_name("HOST:PORT");
   app.add_option("--metrics-listen", flags.metrics_listen,
-                 "where metrics are served on this machine; default 127.0.0.1:9464; off: nowhere")
+                 "where metrics are served; default 127.0.0.1:9464; off: nowhere")
       ->type_name("HOST:PORT");
   app.add_option("--peer", flags.peers, "another node; may be given several times")
       ->type_name("NAME=HOST:PORT")

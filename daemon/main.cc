@@ -22,7 +22,6 @@
 #include "daemon/engine/engine.h"
 #include "daemon/log/audit.h"
 #include "daemon/log/log.h"
-#include "daemon/metrics/server.h"
 #include "daemon/reloader.h"
 #include "daemon/rpc/api_server.h"
 #include "daemon/rpc/dialer.h"
@@ -31,6 +30,7 @@
 #include "daemon/rpc/tls.h"
 #include "daemon/rundir/run_dir.h"
 #include "daemon/schema.h"
+#include "daemon/served_metrics.h"
 #include "daemon/service.h"
 #include "daemon/startup.h"
 #include "daemon/version.h"
@@ -169,33 +169,10 @@ engine::Options EngineOptions(const Configured& configured, Topology topology) {
   return options;
 }
 
-// Null where there is to be none, or where it cannot be: the daemon serves all the same.
-std::unique_ptr<metrics::Server> StartMetrics(const config::Config& config,
-                                              engine::Engine& engine) {
-  if (!config.metrics_listen) return nullptr;
-  Result<std::unique_ptr<metrics::Server>> server =
-      metrics::Server::Start({.listen = *config.metrics_listen, .ask = [&engine](auto reply) {
-                                engine.ReadFigures(std::move(reply));
-                              }});
-  if (server.ok()) return *std::move(server);
-  log::Warning("metrics are not served",
-               {{"metrics_listen", config.metrics_listen->ToString()},
-                {"why", server.status().ToString()},
-                {"try", "set metrics_listen to a free port of this machine, or to \"off\""}});
-  return nullptr;
-}
-
-// What a reader of the ready line has to know of them; nothing where there are to be none.
-std::string MetricsText(const config::Config& config, const metrics::Server* server) {
-  if (!config.metrics_listen) return {};
-  return " metrics=" + (server == nullptr ? "none" : server->address().ToString());
-}
-
 // Ends what serves, in the order in which nothing can ask what is gone: clients, peers, engine.
 void DrainAndStop(engine::Engine& engine, attach::AttachServer& attach,
                   const std::vector<rpc::ApiServer*>& apis, rpc::PeerServer& peers,
-                  std::unique_ptr<metrics::Server> metrics,
-                  std::chrono::milliseconds drain_timeout) {
+                  ServedMetrics& metrics, std::chrono::milliseconds drain_timeout) {
   TellStopping(drain_timeout + std::chrono::seconds(15));
   for (rpc::ApiServer* api : apis) api->Drain();
   peers.Drain();
@@ -213,7 +190,7 @@ void DrainAndStop(engine::Engine& engine, attach::AttachServer& attach,
   waiting.wait();
   attach.Stop();
   for (rpc::ApiServer* api : apis) api->Stop();
-  metrics.reset();
+  metrics.Stop();
   engine.Stop();
   peers.Stop();
 }
@@ -255,8 +232,11 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
     return link->Describe().Reaches("dmabuf");
   });
   rpc::Dialer dialer(credentials);
-  engine::Engine engine(EngineOptions(configured, std::move(topology)), std::move(memories),
-                        std::move(links), dialer, std::move(stores));
+  ServedMetrics metrics(config);
+  engine::Options options = EngineOptions(configured, std::move(topology));
+  options.metrics = [&metrics] { return metrics.Info(); };
+  engine::Engine engine(std::move(options), std::move(memories), std::move(links), dialer,
+                        std::move(stores));
   dialer.AnswerOn(engine.loop());
   // Whoever asks, at whichever door: payers take turns.
   const engine::Turns turns(engine.loop());
@@ -322,11 +302,11 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   engine.Start(peers->address().ToString());
   BeginWatchdog(engine.loop());
   guard.reset();
-  std::unique_ptr<metrics::Server> metrics = StartMetrics(config, engine);
+  metrics.Start(engine, configured.trust);
   const std::string ready = "name=" + config.name + " listen=" + peers->address().ToString() +
                             " run-dir=" + run_dir.path() +
                             (network_api ? " api=" + network_api->address().ToString() : "") +
-                            MetricsText(config, metrics.get());
+                            metrics.ReadyText();
   std::printf("ready %s\n", ready.c_str());
   std::fflush(stdout);
   const std::string status = "Serving: " + ready;
@@ -334,20 +314,21 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   if (!config.tuned.empty())
     log::Info("settings that the configuration leaves out are taken from measurements",
               {{"file", config.tuned}});
-  log::Info("serving", {{"name", config.name},
-                        {"listen", peers->address().ToString()},
-                        {"run_dir", run_dir.path()},
-                        {"api_listen", network_api ? network_api->address().ToString() : "none"},
-                        {"metrics", metrics ? metrics->address().ToString() : "none"},
-                        {"tls", config.tls.enabled() ? "mutual" : "none"},
-                        {"version", kVersion}});
+  log::Info("serving",
+            {{"name", config.name},
+             {"listen", peers->address().ToString()},
+             {"run_dir", run_dir.path()},
+             {"api_listen", network_api ? network_api->address().ToString() : "none"},
+             {"metrics", metrics.Info().viability.viable ? metrics.Info().address : "none"},
+             {"tls", config.tls.enabled() ? "mutual" : "none"},
+             {"version", kVersion}});
 
   TellOwnLimits(config.slot_bytes * config.slots);
 
   Reloader reloader(line, schema, configured, engine);
   const int signal = ServeUntilTold(reloader, status);
   log::Info("stopping", {{"signal", signal}});
-  DrainAndStop(engine, *attach, apis, *peers, std::move(metrics), config.drain_timeout);
+  DrainAndStop(engine, *attach, apis, *peers, metrics, config.drain_timeout);
   return OkStatus();
 }
 

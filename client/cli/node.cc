@@ -60,6 +60,18 @@ Status SetLevel(Session& session, const std::string& level) {
   return OkStatus();
 }
 
+Status Drain(Session& session, bool draining, bool wait) {
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t running, client.SetDraining(draining, wait));
+  if (session.json()) {
+    Print(session.out(), Json{{"draining", draining}, {"running", running}});
+  } else if (!session.quiet()) {
+    session.out() << (draining ? "takes no new transfers; " : "takes transfers again; ") << running
+                  << (running == 1 ? " transfer runs" : " transfers run") << '\n';
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 void AddNode(CLI::App& program, Command& chosen) {
@@ -76,6 +88,18 @@ void AddNode(CLI::App& program, Command& chosen) {
   show->add_option("NODE", *name, "Name of a peer (else this node)");
   show->footer("Example: onecopy node show west");
   show->callback([name, &chosen] { chosen = [name](Session& s) { return ShowNode(s, *name); }; });
+
+  auto wait = std::make_shared<bool>(false);
+  CLI::App* drain = group->add_subcommand(
+      "drain", "Take no new transfers, of clients and peers, until undrain or the daemon ends");
+  drain->add_flag("--wait", *wait, "Return when no transfer runs any more");
+  drain->footer("Example: onecopy node drain --wait");
+  drain->callback(
+      [wait, &chosen] { chosen = [wait](Session& s) { return Drain(s, true, *wait); }; });
+
+  CLI::App* undrain = group->add_subcommand("undrain", "Take transfers again");
+  undrain->footer("Example: onecopy node undrain");
+  undrain->callback([&chosen] { chosen = [](Session& s) { return Drain(s, false, false); }; });
 
   CLI::App* release = group->add_subcommand("release", "Close what the daemon holds open on a GPU");
   release->add_option("DEVICE", *name, "cuda:0 (nvidia-smi's order), a PCI address or a UUID")

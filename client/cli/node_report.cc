@@ -138,6 +138,15 @@ void PrintNode(std::ostream& out, const NodeInfo& node) {
   for (const Expiry& expiry : node.expiries) {
     table.Add({"ends", FormatTime(expiry.expire_time) + "  " + expiry.what + ", " + expiry.file});
   }
+  if (node.metrics) {
+    const MetricsInfo& metrics = *node.metrics;
+    std::string text = metrics.address;
+    if (!metrics.viability.viable) {
+      text = "not served: " + metrics.viability.reason;
+      Append(text, metrics.viability.detail);
+    }
+    table.Add({"metrics", text});
+  }
   for (const AccountInfo& account : node.accounts) {
     uint64_t bytes = 0;
     std::string what;

@@ -77,6 +77,7 @@ Diagnosis Diagnose(const Facts& facts) {
   EvaluateMachine(facts, findings);
   EvaluatePlaces(facts, findings);
   EvaluateCertificates(facts, findings);
+  EvaluateService(facts, findings);
   EvaluateUcx(facts, findings);
   EvaluateStorage(facts, findings);
   EvaluateProbes(facts, findings);

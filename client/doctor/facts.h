@@ -167,7 +167,9 @@ struct Daemon {
   std::string run_dir;
   NodeCapability capabilities;
   std::vector<Peer> peers;
-  std::vector<Expiry> expiries;                    // of what its [tls] names
+  std::vector<Expiry> expiries;      // of what its [tls] names
+  std::optional<Viability> metrics;  // whether they are served; empty: not told
+  bool draining = false;
   std::chrono::system_clock::time_point now = {};  // when it answered
 };
 

@@ -137,6 +137,8 @@ void AddDaemon(const GatherOptions& options, Facts& facts) {
   facts.daemon.run_dir = client->run_dir();
   facts.daemon.capabilities = own->capabilities.value_or(NodeCapability());
   facts.daemon.now = std::chrono::system_clock::now();
+  if (own->metrics) facts.daemon.metrics = own->metrics->viability;
+  facts.daemon.draining = own->state == NodeState::kDraining;
   for (const onecopy::Expiry& expiry : own->expiries) {
     facts.daemon.expiries.push_back(
         {expiry.what, expiry.file, expiry.begin_time, expiry.expire_time});

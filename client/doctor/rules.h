@@ -31,6 +31,7 @@ void EvaluateRegistration(const Facts& facts, Findings& findings);
 void EvaluateMachine(const Facts& facts, Findings& findings);
 void EvaluatePlaces(const Facts& facts, Findings& findings);
 void EvaluateCertificates(const Facts& facts, Findings& findings);
+void EvaluateService(const Facts& facts, Findings& findings);
 void EvaluateUcx(const Facts& facts, Findings& findings);
 void EvaluateStorage(const Facts& facts, Findings& findings);
 void EvaluateProbes(const Facts& facts, Findings& findings);

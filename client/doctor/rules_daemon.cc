@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "client/doctor/rules.h"
+#include "onecopy/reasons.h"
 #include "onecopy/size.h"
 #include "transport/tls/identity.h"
 
@@ -124,6 +125,21 @@ void EvaluateCertificates(const Facts& facts, Findings& findings) {
                      (ended ? ": peers do not believe this node, or it does not believe them" : ""),
                  "put a new one in its place: onecopy cert issue, or your authority; the daemon "
                  "reads it within a minute");
+  }
+}
+
+// The daemon as a service: what an operator asked of it and does not get.
+void EvaluateService(const Facts& facts, Findings& findings) {
+  const std::optional<Viability>& metrics = facts.daemon.metrics;
+  // Switched off is what the operator wants.
+  if (metrics && !metrics->viable && metrics->reason != reasons::kSwitchedOff) {
+    findings.Add("METRICS_NOT_SERVED", Severity::kNote, metrics->reason + ", " + metrics->detail,
+                 metrics->remedy);
+  }
+  if (facts.daemon.draining) {
+    findings.Add("NODE_DRAINS", Severity::kNote,
+                 "this node drains: it takes no new transfers, of clients or peers",
+                 "onecopy node undrain, when it should take them again");
   }
 }
 

@@ -97,4 +97,14 @@ Result<std::string> Client::SetLogLevel(const std::string& level) {
   return response.previous_level();
 }
 
+Result<uint64_t> Client::SetDraining(bool draining, bool wait) {
+  v1::SetDrainingRequest request;
+  request.set_draining(draining);
+  request.set_wait(wait);
+  ONECOPY_ASSIGN_OR_RETURN(const v1::SetDrainingResponse response,
+                           connection_->Call(&NodeStub::SetDraining, request,
+                                             wait ? Patience::kUnlimited : Patience::kQuick));
+  return response.running();
+}
+
 }  // namespace onecopy

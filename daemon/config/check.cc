@@ -110,14 +110,11 @@ void CheckMetrics(const Config& config, const KeyLines& line_of, Problems& probl
   if (!config.metrics_listen) return;
   const uint32_t line = line_of("metrics_listen");
   const os::HostPort& metrics = *config.metrics_listen;
-  if (!os::IsLoopback(metrics.host)) {
+  if (!os::IsLoopback(metrics.host) && !config.tls.enabled()) {
     problems.Add(line, "metrics_listen is " + metrics.ToString() +
-                           ", beyond this machine, where metrics would be plain text for everyone: "
-                           "use a loopback address, and let an agent on this machine or a proxy "
-                           "with TLS pass them on");
-  } else if (metrics.host.find(':') != std::string::npos) {
-    problems.Add(line, "metrics_listen is " + metrics.ToString() +
-                           ": the HTTP server has no IPv6; use 127.0.0.1");
+                           ", which other machines reach, and [tls] is not set: metrics would be "
+                           "plain text for everyone. Set [tls] ca, certificate and key, or use a "
+                           "loopback address");
   }
   if (metrics.port == 0) return;
   for (const auto& [name, address] : {std::pair<std::string, os::HostPort>{"listen", config.listen},

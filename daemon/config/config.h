@@ -107,7 +107,7 @@ struct Config {
   std::optional<os::HostPort> lanes;  // absent: see LanesAddress
   // Where clients of other machines reach the API, by TLS alone; absent: nowhere.
   std::optional<os::HostPort> api_listen;
-  // Where metrics are served, on this machine alone; absent: nowhere.
+  // Where metrics are served; absent: nowhere. Beyond loopback by TLS alone.
   std::optional<os::HostPort> metrics_listen;
   std::string run_dir;  // empty: /run/onecopy, else $XDG_RUNTIME_DIR/onecopy
   std::string uid_domain;

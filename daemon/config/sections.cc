@@ -134,8 +134,9 @@ const std::vector<SettingSpec>& TopKeys() {
            "HOST:PORT at which programs of other machines reach the API that api.sock has, with a "
            "user's certificate (onecopy cert issue-user); needs [tls]. Empty: nowhere."),
       Text("metrics_listen", "127.0.0.1:9464",
-           "HOST:PORT at which metrics are served in Prometheus' format, to every user of this "
-           "machine and to no other machine: an IPv4 loopback address. \"off\": nowhere."),
+           "HOST:PORT at which metrics are served in Prometheus' format. On loopback: by HTTP, to "
+           "every user of this machine. Elsewhere: by HTTPS with this node's certificate, to those "
+           "who show one of [tls] ca; needs [tls]. \"off\": nowhere."),
       Text("run_dir", "",
            "Folder of api.sock and attach.sock; empty: /run/onecopy, else "
            "$XDG_RUNTIME_DIR/onecopy."),

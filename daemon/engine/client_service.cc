@@ -353,11 +353,17 @@ NodeInfo ClientService::DescribeSelf() const {
   info.protocol_min = self.protocol_min;
   info.protocol_max = self.protocol_max;
   info.version = self.version;
-  info.since = needs_.context.started;
+  info.since = self.draining ? needs_.context.draining_since : needs_.context.started;
+  if (self.draining) {
+    info.reason = reasons::kDraining;
+    info.detail = needs_.context.Draining().message() + "; " +
+                  std::to_string(needs_.transfers.running()) + " still run";
+  }
   info.uid_domain = self.uid_domain;
   info.capabilities = *self.capabilities;
   const Options& options = needs_.context.options;
   if (options.expiries) info.expiries = options.expiries();
+  if (options.metrics) info.metrics = options.metrics();
   return info;
 }
 
@@ -422,6 +428,12 @@ void ClientService::ReleaseDevice(const Principal& who, std::string device, Stat
 void ClientService::SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) {
   if (!who.administrator) return reply(AdministratorsOnly("changing the log level"));
   reply(needs_.context.options.set_log_level(level));
+}
+
+void ClientService::SetDraining(const Principal& who, bool draining, bool wait,
+                                Reply<uint64_t> reply) {
+  if (!who.administrator) return reply(AdministratorsOnly("draining the node"));
+  needs_.drain.Set(draining, wait, std::move(reply));
 }
 
 }  // namespace onecopy::engine

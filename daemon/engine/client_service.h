@@ -8,6 +8,7 @@
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/inventory.h"
 #include "daemon/engine/mapping/mappings.h"
+#include "daemon/engine/node_drain.h"
 #include "daemon/engine/peering/catalog.h"
 #include "daemon/engine/peering/nodes.h"
 #include "daemon/engine/peering/peers.h"
@@ -56,6 +57,7 @@ class ClientService final : public ClientApi {
     Mappings& mappings;
     Removal& removal;
     Tally& tally;
+    NodeDrain& drain;
   };
 
   explicit ClientService(const Needs& needs) : needs_(needs) {}
@@ -106,6 +108,7 @@ class ClientService final : public ClientApi {
                  Reply<std::vector<ProbeInfo>> reply) override;
   void ReleaseDevice(const Principal& who, std::string device, StatusReply reply) override;
   void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) override;
+  void SetDraining(const Principal& who, bool draining, bool wait, Reply<uint64_t> reply) override;
 
  private:
   // Lets go of the file that was opened for an order, once nobody can ask for it any more.

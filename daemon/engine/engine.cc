@@ -14,6 +14,7 @@
 #include "daemon/engine/figures_reader.h"
 #include "daemon/engine/inventory.h"
 #include "daemon/engine/mapping/mappings.h"
+#include "daemon/engine/node_drain.h"
 #include "daemon/engine/peer_service.h"
 #include "daemon/engine/peering/catalog.h"
 #include "daemon/engine/peering/connections.h"
@@ -181,10 +182,11 @@ struct Engine::State {
               buffers,  grants,       inventory, messages,    transfers,   remote_transfers,
               sources,  destinations, bundles,   probe_slabs, ring_server, openings,
               exporter, importer,     removal}),
+        drain({context, rings, openings, transfers, peers}),
         client({context, owners,     sessions,  buffers,          files,  grants,
                 views,   inventory,  arrivals,  catalog,          peers,  nodes,
                 probes,  path_rates, transfers, remote_transfers, orders, series,
-                rings,   openings,   mappings,  removal,          tally}),
+                rings,   openings,   mappings,  removal,          tally,  drain}),
         figures({context, tally, transfers, rings, slots, buffers, peers, probes}) {}
 
   void Wire();
@@ -253,6 +255,7 @@ struct Engine::State {
   Rings rings;
   Removal removal;
   PeerService self;
+  NodeDrain drain;
   ClientService client;
   FiguresReader figures;
   bool stopped = false;
@@ -450,8 +453,9 @@ void Engine::SetExports(std::vector<ExportOptions> exports) {
 
 void Engine::Drain(Task done) {
   loop().Post([state = state_.get(), done = std::move(done)]() mutable {
-    state->context.draining = true;
-    state->rings.Drain();
+    state->context.draining = state->context.ending = true;
+    state->context.draining_since = std::chrono::system_clock::now();
+    state->rings.Drain(true);
     state->openings.CloseAll(
         {Code::kUnavailable, reasons::kDraining,
          "node " + state->context.node() + " is shutting down and takes no new transfers"});
@@ -480,7 +484,7 @@ void Engine::Stop() {
   // Every transfer lets go of what it uses before what it uses goes.
   std::promise<void> idle;
   loop().Post([state, &idle] {
-    state->context.draining = state->context.stopping = true;
+    state->context.draining = state->context.ending = state->context.stopping = true;
     state->CancelAll(
         {Code::kUnavailable, reasons::kDraining, "node " + state->context.node() + " is stopping"});
     state->transfers.OnIdle([state, &idle] {

@@ -17,7 +17,7 @@ void PeerService::Reserve(const std::string& caller, ReserveRequest request,
   if (!Exports::Names(request.source) || !request.parts.empty()) {
     return reply(needs_.tickets.Reserve(caller, request));
   }
-  if (needs_.context.draining && !request.validate_only) {
+  if (needs_.context.draining && !request.validate_only && !request.begun) {
     return reply(needs_.tickets.Reserve(caller, request));  // which says so
   }
   const Principal who{
@@ -98,10 +98,7 @@ void PeerService::Finish(const std::string& caller, FinishRequest request,
 
 void PeerService::OpenProbe(const std::string& caller, OpenProbeRequest request,
                             Reply<OpenProbeReply> reply) {
-  if (needs_.context.draining) {
-    return reply(Status(Code::kUnavailable, reasons::kDraining,
-                        "node " + needs_.context.node() + " is shutting down"));
-  }
+  if (needs_.context.draining) return reply(needs_.context.Draining());
   needs_.probe_slabs.Open(caller, std::move(request), std::move(reply));
 }
 
@@ -191,10 +188,7 @@ Result<std::shared_ptr<void>> PeerService::TakeRoom(const std::string& peer, uin
 void PeerService::CreateBuffer(const std::string& caller, Uid uid, CreateBufferRequest request,
                                Reply<BufferInfo> reply) {
   const std::string& self = needs_.context.node();
-  if (needs_.context.draining) {
-    return reply(
-        Status(Code::kUnavailable, reasons::kDraining, "node " + self + " is shutting down"));
-  }
+  if (needs_.context.draining) return reply(needs_.context.Draining());
   const Owner owner{uid, caller};
   const std::optional<uint64_t> limit = needs_.peers.CreateBytes(caller);
   if (limit ? *limit == 0 : !needs_.owners.Same(owner, {uid, self})) {

@@ -159,6 +159,13 @@ void AddTransfers(const TransferFigures& transfers, Families& families) {
               count);
   }
   families.push_back(bytes.Take());
+  Family lanes = Counter("onecopy_lane_bytes_total",
+                         "Payload bytes that arrived from other nodes, by this node's network "
+                         "device; not of rings' transfers.");
+  for (const auto& [key, count] : transfers.lanes) {
+    lanes.Add({{"link", key.link}, {"device", key.device}}, count);
+  }
+  families.push_back(lanes.Take());
   Family durations = HistogramOf("onecopy_transfer_duration_seconds",
                                  "From the request to the end of transfers that succeeded.");
   for (const auto& [path, histogram] : transfers.durations) {
@@ -343,6 +350,20 @@ std::vector<MetricFamily> FamiliesOf(const ProcessFigures& process) {
                                  "Audit records beyond a caller's allowance, or too fast for the "
                                  "audit log's file."),
                          static_cast<double>(process.audit_records_dropped)));
+  Family scrapes = Counter("onecopy_scrapes_total", "Requests to this page, by how they ended.");
+  scrapes.Add({{"outcome", "served"}}, process.scrapes.served);
+  scrapes.Add({{"outcome", "refused"}}, process.scrapes.refused);
+  scrapes.Add({{"outcome", "broken"}}, process.scrapes.broken);
+  families.push_back(scrapes.Take());
+  families.push_back(One(Counter("process_cpu_seconds_total", "Processor time of the daemon."),
+                         process.cpu_seconds));
+  const auto gauge = [&](const char* name, const char* help, uint64_t value) {
+    families.push_back(One(Gauge(name, help), static_cast<double>(value)));
+  };
+  gauge("process_resident_memory_bytes", "Memory of the daemon that is in RAM.",
+        process.resident_bytes);
+  gauge("process_open_fds", "Descriptors that are open.", process.open_files);
+  gauge("process_max_fds", "How many may be open.", process.max_files);
   return families;
 }
 

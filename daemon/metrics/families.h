@@ -3,19 +3,12 @@
 
 #include <prometheus/metric_family.h>
 
-#include <cstdint>
 #include <vector>
 
 #include "daemon/engine/api/figures.h"
+#include "daemon/metrics/process_figures.h"
 
 namespace onecopy::metrics {
-
-// What the process knows without its engine.
-struct ProcessFigures {
-  bool engine_answered = false;
-  uint64_t log_records_dropped = 0;
-  uint64_t audit_records_dropped = 0;
-};
 
 // Every family is there whenever the engine has answered, also one that has no series yet.
 std::vector<prometheus::MetricFamily> FamiliesOf(const engine::Figures& figures);

@@ -1,114 +1,133 @@
 #include "daemon/metrics/server.h"
 
-#include <civetweb.h>
-#include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
+#include <openssl/ssl.h>
+#include <pthread.h>
 
-#include <CivetServer.h>
-#include <cstring>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <exception>
+#include <optional>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
-#include <vector>
 
-#include "daemon/log/audit.h"
-#include "daemon/log/log.h"
-#include "daemon/metrics/families.h"
+#include "daemon/metrics/connection.h"
 #include "onecopy/reasons.h"
+#include "transport/os/unique_fd.h"
 
 namespace onecopy::metrics {
 namespace {
 
-constexpr const char* kPath = "/metrics";
-constexpr const char* kPage =
-    "onecopyd serves its metrics at /metrics, in Prometheus' text format.\n";
+namespace asio = boost::asio;
+using tcp = boost::asio::ip::tcp;
 
-// What the library asks at each scrape, on a thread of its own.
-class Source final : public prometheus::Collectable {
- public:
-  Source(EngineFigures::Ask ask, std::chrono::milliseconds patience)
-      : engine_(std::move(ask)), patience_(patience) {}
-
-  std::vector<prometheus::MetricFamily> Collect() const override {
-    const std::shared_ptr<const engine::Figures> figures = engine_.Get(patience_);
-    std::vector<prometheus::MetricFamily> all =
-        FamiliesOf(ProcessFigures{figures != nullptr, log::Dropped(), audit::Dropped()});
-    if (figures == nullptr) return all;
-    for (prometheus::MetricFamily& family : FamiliesOf(*figures)) {
-      all.push_back(std::move(family));
-    }
-    return all;
-  }
-
- private:
-  const EngineFigures engine_;
-  const std::chrono::milliseconds patience_;
-};
-
-// There are two pages, and nothing is written. Anything else ends here: the library would look for
-// files.
-int AnswerOthers(mg_connection* connection) {
-  const mg_request_info* const asked = mg_get_request_info(connection);
-  if (std::strcmp(asked->request_method, "GET") != 0) {
-    return mg_send_http_error(connection, 405, "%s", "only GET is served"), 405;
-  }
-  const std::string path = asked->local_uri == nullptr ? "" : asked->local_uri;
-  if (path == kPath) return 0;  // the library's own
-  if (path != "/") return mg_send_http_error(connection, 404, "%s", "see /metrics"), 404;
-  const size_t bytes = std::strlen(kPage);
-  mg_send_http_ok(connection, "text/plain; charset=utf-8", static_cast<long long>(bytes));
-  mg_write(connection, kPage, bytes);
-  return 200;
-}
-
-int Log(const mg_connection*, const char* message) {
-  log::Debug("the metrics' HTTP server", {{"says", message}});
-  return 1;
-}
-
-std::vector<std::string> HttpOptions(const os::HostPort& listen) {
-  return {"listening_ports",    listen.ToString(),  //
-          "num_threads",        "4",                //
-          "connection_queue",   "16",               //
-          "request_timeout_ms", "2000",             // of reading, and of writing
-          "max_request_size",   "4096",             //
-          "enable_keep_alive",  "no"};
-}
+constexpr size_t kMaxConnections = 32;
+constexpr int kBacklog = 32;
+constexpr std::chrono::milliseconds kAcceptPause{100};
 
 }  // namespace
 
+// Everything but the thread's beginning and end is on the thread.
 struct Server::Parts {
-  CivetCallbacks callbacks;
-  std::shared_ptr<Source> source;
-  std::unique_ptr<prometheus::Exposer> exposer;  // ends first
+  explicit Parts(Options options)
+      : trust(std::move(options.trust)),
+        shared{scrapes, counts, [this] { Closed(); }},
+        scrapes(io, std::move(options.ask), options.patience),
+        acceptor(io),
+        pause(io) {}
+
+  Status Listen(const os::HostPort& where) {
+    ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd socket, os::ListenTcp(where, kBacklog));
+    ONECOPY_ASSIGN_OR_RETURN(address, os::LocalAddress(socket.get()));
+    const bool v6 = address.host.find(':') != std::string::npos;
+    boost::system::error_code failed;
+    acceptor.assign(v6 ? tcp::v6() : tcp::v4(), socket.get(), failed);
+    if (failed) {
+      return {Code::kInternal, reasons::kInternal,
+              "cannot listen for metrics: " + failed.message()};
+    }
+    socket.Release();
+    return OkStatus();
+  }
+
+  void Accept() {
+    if (open >= kMaxConnections) {
+      full = true;
+      return;
+    }
+    acceptor.async_accept([this](const boost::system::error_code& failed, tcp::socket socket) {
+      if (failed == asio::error::operation_aborted) return;
+      if (!failed) {
+        Serve(std::move(socket));
+        return Accept();
+      }
+      // The process has no descriptor left, or the like: it may have one soon.
+      pause.expires_after(kAcceptPause);
+      pause.async_wait([this](const boost::system::error_code& cancelled) {
+        if (!cancelled) Accept();
+      });
+    });
+  }
+
+  void Serve(tcp::socket socket) {
+    ++open;
+    if (trust == nullptr) {
+      return std::make_shared<Connection<PlainStream>>(PlainStream(std::move(socket)), shared)
+          ->Begin();
+    }
+    // Of the identity that counts now; the stream keeps what it needs of the context.
+    SSL_CTX* const now = trust->Now().identity->server_context();
+    SSL_CTX_up_ref(now);
+    asio::ssl::context context(now);  // takes that reference
+    std::make_shared<Connection<TlsStream>>(TlsStream(std::move(socket), context), shared)->Begin();
+  }
+
+  void Closed() {
+    --open;
+    if (std::exchange(full, false) && !ending) Accept();
+  }
+
+  const std::shared_ptr<tls::Trust> trust;
+  os::HostPort address;
+  size_t open = 0;
+  bool full = false;  // nothing is accepted until one closes
+  bool ending = false;
+  ScrapeCounts counts;
+  Shared shared;           // outlives the connections, which `scrapes` and `io` hold
+  asio::io_context io{1};  // of one thread
+  Scrapes scrapes;
+  tcp::acceptor acceptor;
+  asio::steady_timer pause;
+  std::thread thread;
 };
 
 Result<std::unique_ptr<Server>> Server::Start(Options options) {
-  auto parts = std::make_unique<Parts>();
-  parts->callbacks.begin_request = AnswerOthers;
-  parts->callbacks.log_message = Log;
-  parts->source = std::make_shared<Source>(std::move(options.ask), options.patience);
-  // The library takes addresses alone, and no IPv6 as Debian builds it.
-  if (options.listen.host == "localhost") options.listen.host = "127.0.0.1";
-  // It says by an exception that it cannot listen, and not why: so this finds out first.
-  ONECOPY_RETURN_IF_ERROR(os::ListenTcp(options.listen, 1).status());
+  const os::HostPort where = options.listen;
+  auto parts = std::make_unique<Parts>(std::move(options));
+  ONECOPY_RETURN_IF_ERROR(parts->Listen(where));
   try {
-    parts->exposer =
-        std::make_unique<prometheus::Exposer>(HttpOptions(options.listen), &parts->callbacks);
-    parts->exposer->RegisterCollectable(parts->source, kPath);
-    const std::vector<int> ports = parts->exposer->GetListeningPorts();
-    os::HostPort address = options.listen;
-    if (!ports.empty()) address.port = static_cast<uint16_t>(ports.front());
-    return std::unique_ptr<Server>(new Server(std::move(parts), std::move(address)));
-  } catch (const std::exception& failure) {
+    parts->thread = std::thread([parts = parts.get()] {
+      ::pthread_setname_np(::pthread_self(), "metrics");
+      parts->Accept();
+      const auto work = asio::make_work_guard(parts->io);
+      parts->io.run();
+    });
+  } catch (const std::system_error& failure) {
     return Status(Code::kResourceExhausted, reasons::kInternal,
-                  "cannot serve metrics at " + options.listen.ToString() + ": " + failure.what());
+                  "cannot serve metrics at " + where.ToString() + ": " + failure.what());
   }
+  os::HostPort address = parts->address;
+  return std::unique_ptr<Server>(new Server(std::move(parts), std::move(address)));
 }
 
 Server::Server(std::unique_ptr<Parts> parts, os::HostPort address)
     : parts_(std::move(parts)), address_(std::move(address)) {}
 
-Server::~Server() = default;
+Server::~Server() {
+  parts_->io.stop();
+  parts_->thread.join();
+  parts_->ending = true;
+}
 
 }  // namespace onecopy::metrics

@@ -1,29 +1,34 @@
-// Serves the metrics by HTTP: prometheus-cpp's Exposer, whose threads are its own.
+// Serves the metrics by HTTP, on a thread of its own (Boost.Beast).
 #pragma once
 
 #include <chrono>
 #include <memory>
 
-#include "daemon/metrics/engine_figures.h"
+#include "daemon/metrics/scrapes.h"
 #include "onecopy/result.h"
 #include "transport/os/host_port.h"
+#include "transport/tls/trust.h"
 
 namespace onecopy::metrics {
 
 struct Options {
-  os::HostPort listen;  // an IPv4 address of this machine's loopback; port 0: any free one
-  EngineFigures::Ask ask;
+  os::HostPort listen;  // port 0: any free one
+  // With it, HTTPS with this node's certificate, to clients that show one of its authorities';
+  // null: plain HTTP.
+  std::shared_ptr<tls::Trust> trust;
+  Scrapes::Ask ask;
   // For the engine's answer: a scrape that gets none has what the process knows without it.
   std::chrono::milliseconds patience{1000};
 };
 
-// Four connections are served at a time; up to 16 wait; one that sends or takes nothing for two
-// seconds is closed. Between scrapes its threads sleep.
+// At most 32 connections are served at a time, and more wait in the system's queue. Each has two
+// seconds for its handshake and request, which are at most 8 KiB, and five to take its answer; then
+// it is closed. Connections never wait for each other. Between scrapes the thread sleeps.
 class Server {
  public:
-  // UNAVAILABLE where the address cannot be had, RESOURCE_EXHAUSTED where threads cannot.
+  // UNAVAILABLE where the address cannot be had, RESOURCE_EXHAUSTED where a thread cannot.
   static Result<std::unique_ptr<Server>> Start(Options options);
-  // Waits for scrapes under way. Before the engine goes.
+  // Closes what is open. Before the engine goes.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -24,7 +24,7 @@ const Status& StatusOf(Outcome outcome) {
                                "a submission has no bytes, or more than its route carries (" +
                                    FormatBytes(kMaxBytes) + ", or what the daemon said of it)");
   static const Status draining(Code::kUnavailable, reasons::kDraining,
-                               "the node is shutting down and takes no new transfers");
+                               "the node drains and takes no new transfers");
   static const Status unknown(Code::kInternal, reasons::kInternal, "the transfer failed");
   switch (outcome) {
     case Outcome::kSucceeded:

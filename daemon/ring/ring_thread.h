@@ -45,8 +45,8 @@ class RingThread {
   // Makes copies that no client of this node asks for: see Errands.
   void Copy(std::shared_ptr<SmallCopyRoute> way, std::vector<Errand> errands);
 
-  // Refuses, from now on, whatever is submitted.
-  void Drain() { draining_.store(true, std::memory_order_relaxed); }
+  // Refuses, from now on, whatever is submitted; or no longer.
+  void Drain(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
   // Not on its own thread: ends every ring and joins. Safe to repeat; tasks that wait are dropped.
   void Stop();
 

@@ -179,6 +179,7 @@ class ApiServer::Core {
     Serve(nodes_, &Nodes::RequestProbeNode, &ClientApi::ProbeNode, serving);
     Serve(nodes_, &Nodes::RequestReleaseDevice, &ClientApi::ReleaseDevice, serving);
     Serve(nodes_, &Nodes::RequestSetLogLevel, &ClientApi::SetLogLevel, serving);
+    Serve(nodes_, &Nodes::RequestSetDraining, &ClientApi::SetDraining, serving);
   }
 
   // Has calls of a method of gRPC answered by a method of the engine.

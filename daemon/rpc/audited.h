@@ -54,7 +54,7 @@ std::string TargetOf(const Request& request) {
 // Whether a method changes what others may do, or is for administrators alone.
 inline bool ConcernsRights(const std::string& method) {
   return method == "CreateGrant" || method == "DeleteGrant" || method == "SetLogLevel" ||
-         method == "ReleaseDevice";
+         method == "ReleaseDevice" || method == "SetDraining";
 }
 
 // Who makes a call, as text.

@@ -239,6 +239,10 @@ Result<std::string> Parse(const v1::SetLogLevelRequest& in) {
   return ParseName(in.level(), Field() / "level");
 }
 
+Result<std::tuple<bool, bool>> Parse(const v1::SetDrainingRequest& in) {
+  return std::tuple(in.draining(), in.wait());
+}
+
 void Print(const std::vector<BufferInfo>& value, v1::CreateViewsResponse* out) {
   for (const BufferInfo& view : value) Print(view, out->add_views());
 }
@@ -277,5 +281,7 @@ void Print(const std::vector<ProbeInfo>& value, v1::ProbeNodeResponse* out) {
 void Print(const std::string& previous_level, v1::SetLogLevelResponse* out) {
   out->set_previous_level(previous_level);
 }
+
+void Print(uint64_t running, v1::SetDrainingResponse* out) { out->set_running(running); }
 
 }  // namespace onecopy::rpc

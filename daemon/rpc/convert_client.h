@@ -69,8 +69,10 @@ Result<engine::PageRequest> Parse(const v1::ListNodesRequest& in);
 Result<std::string> Parse(const v1::ProbeNodeRequest& in);
 Result<std::string> Parse(const v1::ReleaseDeviceRequest& in);
 Result<std::string> Parse(const v1::SetLogLevelRequest& in);
+Result<std::tuple<bool, bool>> Parse(const v1::SetDrainingRequest& in);
 void Print(const engine::Page<NodeInfo>& value, v1::ListNodesResponse* out);
 void Print(const std::vector<ProbeInfo>& value, v1::ProbeNodeResponse* out);
 void Print(const std::string& previous_level, v1::SetLogLevelResponse* out);
+void Print(uint64_t running, v1::SetDrainingResponse* out);
 
 }  // namespace onecopy::rpc

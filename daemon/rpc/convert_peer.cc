@@ -114,6 +114,7 @@ Result<engine::ReserveRequest> Parse(const v1::ReserveRequest& in) {
   value.destination_node = in.destination_node();
   ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
   value.validate_only = in.validate_only();
+  value.begun = in.begun();
   if (in.has_source_ranges()) {
     ONECOPY_ASSIGN_OR_RETURN(Layout layout,
                              ParseLayout(in.source_ranges(), "source", at / "source_ranges"));
@@ -142,6 +143,7 @@ void Print(const engine::ReserveRequest& value, v1::ReserveRequest* out) {
   out->set_destination_node(value.destination_node);
   Print(value.source, out->mutable_source());
   out->set_validate_only(value.validate_only);
+  out->set_begun(value.begun);
   if (value.ranges != nullptr) Print(*value.ranges, out->mutable_source_ranges());
   for (const engine::SourcePart& part : value.parts) {
     v1::SourcePart* const part_out = out->add_parts();

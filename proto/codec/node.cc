@@ -439,6 +439,14 @@ Result<NodeInfo> Parse(const v1::Node& in, const Field& at) {
   ONECOPY_ASSIGN_OR_RETURN(value.path_rates, ParseEach(in.path_rates(), at / "path_rates", parse));
   ONECOPY_ASSIGN_OR_RETURN(value.expiries, ParseEach(in.expiries(), at / "expiries", parse));
   ONECOPY_ASSIGN_OR_RETURN(value.accounts, ParseEach(in.accounts(), at / "accounts", parse));
+  if (in.has_metrics()) {
+    const Field metrics = at / "metrics";
+    ONECOPY_RETURN_IF_ERROR(CheckText(in.metrics().address(), metrics / "address"));
+    MetricsInfo& info = value.metrics.emplace();
+    info.address = in.metrics().address();
+    ONECOPY_ASSIGN_OR_RETURN(info.viability,
+                             ParseViability(in.metrics().viability(), metrics / "viability"));
+  }
   return value;
 }
 
@@ -461,6 +469,10 @@ void Print(const NodeInfo& value, v1::Node* out) {
   for (const PathRateInfo& rate : value.path_rates) Print(rate, out->add_path_rates());
   for (const Expiry& expiry : value.expiries) Print(expiry, out->add_expiries());
   for (const AccountInfo& account : value.accounts) Print(account, out->add_accounts());
+  if (value.metrics) {
+    out->mutable_metrics()->set_address(ToUtf8(value.metrics->address));
+    PrintViability(value.metrics->viability, out->mutable_metrics()->mutable_viability());
+  }
 }
 
 }  // namespace onecopy::codec

@@ -58,6 +58,14 @@ constexpr Known kBlocks[] = {
      "tests/python/test_ingest.py runs it"},
     {"docs/operate.md", "onecopy cert init-ca authority", kElsewhere,
      "README's two machines have theirs so"},
+    {"docs/operate.md", "onecopy node drain --wait", kTyped},
+    {"docs/rdma.md", "sudo onecopy doctor", kNeeds,
+     "RDMA hardware, for an answer other than why not"},
+    {"docs/rdma.md", "ib_read_bw -d mlx5_0", kNeeds, "two machines with RDMA hardware"},
+    {"docs/rdma.md", "[rdma]", kNothingToType, "lines of a file"},
+    {"docs/rdma.md", "sudo onecopy probe gpu-01", kNeeds,
+     "two machines with GPUs and RDMA hardware"},
+    {"docs/rdma.md", "[libraries]", kNothingToType, "lines of a file"},
     {"docs/operate.md", "sudo onecopyd config check /etc/onecopy/config.toml", kNeeds,
      "root, systemd and several machines; README's two machines do it by hand"},
     {"docs/api.md", "import socket", kNeeds, "grpcio and googleapis-common-protos of PyPI"},
@@ -65,7 +73,8 @@ constexpr Known kBlocks[] = {
      "tests/python/grpc_only does so, as it needs PyPI"},
     {"docs/grpc.md", "import sys", kElsewhere, "tests/python/grpc_only runs it"},
     {"docs/grpc.md", "api_listen = ", kNothingToType, "a line of a file"},
-    {"docs/metrics.md", "scrape_configs:", kNothingToType, "lines of Prometheus' file"},
+    {"docs/metrics.md", "scrape_configs:", kNothingToType,
+     "lines of Prometheus' file; suite prometheus has their like"},
     {"docs/metrics.md", "sum by (copies", kNothingToType, "a query of Prometheus"},
     {"docs/metrics.md", "sum by (reason", kNothingToType, "a query of Prometheus"},
     {"docs/metrics.md", "sum by (path", kNothingToType, "a query of Prometheus"},
@@ -213,6 +222,32 @@ TEST_CASE("README's examples on one machine work as they are typed") {
   CHECK(said.find("equal at both ends") != std::string::npos);  // of cp --checksum
   CHECK(said.find("3.91 KiB") != std::string::npos);  // a float of each of 1,000 structures
   machine.Do("cmp weights.bin <(onecopy cp weights -)");
+}
+
+TEST_CASE("a node is drained and comes back as operate.md has it") {
+  if (const std::string why = Machine::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  const TempFolder shared;
+  Machine machine("gpu-01", shared.path().string());
+  machine.Do("onecopyd --name gpu-01 --listen 127.0.0.1:7701 --metrics-listen off &");
+  machine.Do("onecopy buffer create weights --size 4KiB --memory host");
+  std::string said;
+  size_t typed = 0;
+  for (const CodeBlock& block : BlocksOf("docs/operate.md")) {
+    if (!block.begins().starts_with("onecopy node drain")) continue;
+    for (const std::string& line : block.lines) {
+      said += machine.Do(line);
+      const bool drained = line.find("undrain") == std::string::npos;
+      const Machine::Said moved = machine.Type("onecopy cp weights@0+1 weights@1");
+      CHECK(moved.status == (drained ? 5 : 0));
+      CHECK((moved.text.find("onecopy node undrain") != std::string::npos) == drained);
+      ++typed;
+    }
+  }
+  INFO(said);
+  CHECK(typed == 3);
+  CHECK(said.find("takes no new transfers; 0 transfers run") != std::string::npos);
+  CHECK(said.find("DRAINING") != std::string::npos);
+  CHECK(said.find("takes transfers again") != std::string::npos);
 }
 
 TEST_CASE("README's two machines work as they are typed") {

@@ -8,6 +8,7 @@
 
 #include "tests/cluster/pair.h"
 #include "tests/support/catch.h"
+#include "tests/support/certificates.h"
 #include "tests/support/scrape.h"
 
 namespace metrics_test {
@@ -253,20 +254,71 @@ TEST_CASE("a daemon whose metrics port is taken serves, and says so") {
     return log.find("warning metrics are not served") != std::string::npos &&
            log.find(first.metrics()) != std::string::npos;
   });
-  CHECK_FALSE(second.Do({"node", "show"}).empty());
+  const Json metrics = second.Do({"node", "show"}).at("metrics");
+  CHECK(metrics.at("address") == first.metrics());
+  CHECK(metrics.at("viability").at("viable") == false);
+  CHECK(metrics.at("viability").at("detail").get<std::string>().find(first.metrics()) !=
+        std::string::npos);
+  const auto found = [](const Node& node) {
+    for (const Json& finding : node.Run({"doctor"}).json.at("findings")) {
+      if (finding.at("code") == "METRICS_NOT_SERVED") return true;
+    }
+    return false;
+  };
+  CHECK(found(second));
+  CHECK_FALSE(found(first));
+  CHECK(first.Do({"node", "show"}).at("metrics").at("address") == first.metrics());
   CHECK(ScrapeOf(first.metrics()).Sum("onecopy_build_info", {{"node", "first"}}) == 1);
   const Node off("off");
   CHECK(off.metrics().empty());
+  CHECK(off.Do({"node", "show"}).at("metrics").at("viability").at("reason") == "SWITCHED_OFF");
+  CHECK_FALSE(found(off));
+}
+
+// What `openssl s_client` gets, which shows that certificate, or none.
+std::string AskByTls(const std::string& at, const Authority& authority,
+                     const Authority::Files* files) {
+  std::vector<std::string> arguments = {
+      "s_client", "-quiet", "-connect", at, "-CAfile", authority.ca(), "-verify_return_error"};
+  if (files != nullptr) {
+    arguments.insert(arguments.end(), {"-cert", files->certificate, "-key", files->key});
+  }
+  return RunCommand("openssl", arguments, kGetMetrics).out;
+}
+
+TEST_CASE("beyond loopback metrics are served by TLS, to those that the authority knows") {
+  Authority authority;
+  Authority others;
+  const Authority::Files own = authority.Issue("east", "DNS:east,URI:onecopy://east");
+  const Authority::Files user = authority.Issue("prometheus", "URI:onecopy://user/65534@east");
+  const Authority::Files stranger = others.Issue("prometheus", "URI:onecopy://user/65534@east");
+  const Authority::Files revoked = authority.Issue("old", "DNS:old");
+  const std::string tls = "[tls]\nca = \"" + authority.ca() + "\"\ncertificate = \"" +
+                          own.certificate + "\"\nkey = \"" + own.key + "\"\ncrl = \"" +
+                          authority.Revoke({revoked}) + "\"\n";
+  Node node("east", {.config = tls, .metrics = "0.0.0.0:0"});
+  const std::string at = "127.0.0.1" + node.metrics().substr(node.metrics().find(':'));
+  const std::string page = AskByTls(at, authority, &user);
+  CHECK(page.starts_with("HTTP/1.1 200 "));
+  CHECK(page.find("onecopy_build_info{node=\"east\"") != std::string::npos);
+  CHECK(page.find("onecopy_certificate_expiry_timestamp_seconds{what=") != std::string::npos);
+  CHECK(AskByTls(at, authority, nullptr).empty());
+  CHECK(AskByTls(at, authority, &stranger).empty());
+  CHECK(AskByTls(at, authority, &revoked).empty());
+  // Plain HTTP has no answer there.
+  CHECK_FALSE(Ask(at, kGetMetrics).starts_with("HTTP/1.1 200"));
+  const std::string counted = AskByTls(at, authority, &user);
+  CHECK(counted.find("onecopy_scrapes_total{outcome=\"refused\"} 4") != std::string::npos);
 }
 
 TEST_CASE("whoever talks nonsense to the metrics, or does not read, keeps nobody else from them") {
   Node node("east", {.metrics = "127.0.0.1:0"});
   const std::string& at = node.metrics();
-  CHECK(Ask(at, "GET / HTTP/1.1\r\nHost: a\r\n\r\n").find("/metrics") != std::string::npos);
+  CHECK(Ask(at, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").find("/metrics") != std::string::npos);
   for (const std::string path :
        {"/etc/passwd", "/metrics/../../etc/passwd", "/%2e%2e/etc", "/index.html"}) {
     CAPTURE(path);
-    const std::string answer = Ask(at, "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n");
+    const std::string answer = Ask(at, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
     CHECK_FALSE(answer.starts_with("HTTP/1.1 200"));
     CHECK(answer.find("root:") == std::string::npos);
   }
@@ -276,7 +328,7 @@ TEST_CASE("whoever talks nonsense to the metrics, or does not read, keeps nobody
   }
   for (const std::string method : {"POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "HACK"}) {
     const std::string answer =
-        Ask(at, method + " /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+        Ask(at, method + " /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     CHECK_FALSE(answer.starts_with("HTTP/1.1 200"));
   }
   Ask(at, std::string(100'000, 'x'));
@@ -287,7 +339,7 @@ TEST_CASE("whoever talks nonsense to the metrics, or does not read, keeps nobody
   for (int i = 0; i < 8; ++i) {
     silent.push_back(Dial(at, 1));
     // One half never asks, the other never reads.
-    if (i % 2 == 0) Send(silent.back().get(), "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+    if (i % 2 == 0) Send(silent.back().get(), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
   }
   CHECK(ScrapeOf(at).Sum("onecopy_engine_answered") == 1);
   CHECK_FALSE(node.Do({"node", "show"}).empty());

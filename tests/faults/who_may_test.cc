@@ -218,6 +218,9 @@ const std::vector<Call>& Calls() {
       {"SetLogLevel",
        [](Client& client, Row, const Made&) { return client.SetLogLevel("info").status(); },
        {"PERMISSION_DENIED", "PERMISSION_DENIED", "PERMISSION_DENIED", "PERMISSION_DENIED", "OK"}},
+      {"SetDraining",
+       [](Client& client, Row, const Made&) { return client.SetDraining(false).status(); },
+       {"PERMISSION_DENIED", "PERMISSION_DENIED", "PERMISSION_DENIED", "PERMISSION_DENIED", "OK"}},
   };
   return calls;
 }

@@ -6,7 +6,7 @@ import os
 import pathlib
 
 # Those that the documentation names, quick and basic ones first; a build may have fewer, and more.
-KNOWN = ("unit", "conformance", "cluster", "faults", "fuzz", "rdma", "gpu")
+KNOWN = ("unit", "conformance", "cluster", "faults", "fuzz", "rdma", "gpu", "prometheus")
 CHECKS = "checks"
 CHECKED = "onecopy_checked"  # CMake's target of what the checks need of a build
 PYTHON = ("python", "python-matrix")  # of the Python package, tested by pytest

@@ -95,15 +95,22 @@ bool Scrape::Has(const std::string& name, const Labels& labels) const {
 os::UniqueFd Dial(const std::string& address, int receive_buffer) {
   Result<os::HostPort> where = os::ParseHostPort(address);
   if (!where.ok()) throw std::runtime_error(where.status().ToString());
-  os::UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool v6 = where->host.find(':') != std::string::npos;
+  os::UniqueFd socket(::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (receive_buffer > 0) {
     ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
   }
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(where->port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
+  sockaddr_in to4{};
+  to4.sin_family = AF_INET;
+  to4.sin_port = htons(where->port);
+  to4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr_in6 to6{};
+  to6.sin6_family = AF_INET6;
+  to6.sin6_port = htons(where->port);
+  to6.sin6_addr = in6addr_loopback;
+  const auto* to =
+      v6 ? reinterpret_cast<const sockaddr*>(&to6) : reinterpret_cast<const sockaddr*>(&to4);
+  if (::connect(socket.get(), to, v6 ? sizeof to6 : sizeof to4) != 0) {
     throw std::runtime_error("nobody listens at " + address);
   }
   return socket;
@@ -138,7 +145,7 @@ std::string Ask(const std::string& address, const std::string& request) {
 }
 
 Scrape ScrapeOf(const std::string& address) {
-  const std::string answer = Ask(address, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+  const std::string answer = Ask(address, kGetMetrics);
   const size_t head = answer.find("\r\n\r\n");
   if (!answer.starts_with("HTTP/1.1 200 ") || head == std::string::npos) {
     throw std::runtime_error("no metrics at " + address + ": " + answer.substr(0, 200));

@@ -43,7 +43,9 @@ class Scrape {
   std::vector<Series> series_;
 };
 
-// Connected to HOST:PORT of this machine; a receive buffer of that many bytes, 0: the system's.
+inline const std::string kGetMetrics = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+// Connected to HOST:PORT; a receive buffer of that many bytes, 0: the system's.
 os::UniqueFd Dial(const std::string& address, int receive_buffer = 0);
 void Send(int socket, const std::string& text);
 // All that comes until the other side closes, or has said nothing for a minute.

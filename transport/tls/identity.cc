@@ -11,6 +11,7 @@
 #include "transport/tls/certificate.h"
 #include "transport/tls/key_file.h"
 #include "transport/tls/lane_context.h"
+#include "transport/tls/server_context.h"
 
 namespace onecopy::tls {
 namespace {
@@ -59,7 +60,7 @@ Result<std::shared_ptr<const Identity>> Identity::Load(const Files& files,
   std::shared_ptr<Identity> identity(new Identity);
   ONECOPY_RETURN_IF_ERROR(identity->Read(files));
   ONECOPY_RETURN_IF_ERROR(identity->CheckOwn(files, node));
-  ONECOPY_RETURN_IF_ERROR(identity->PrepareLanes());
+  ONECOPY_RETURN_IF_ERROR(identity->PrepareContexts());
   return std::shared_ptr<const Identity>(std::move(identity));
 }
 
@@ -143,10 +144,12 @@ Status Identity::CheckOwn(const Files& files, const std::string& node) const {
   return OkStatus();
 }
 
-Status Identity::PrepareLanes() {
+Status Identity::PrepareContexts() {
   const Bio bio = OpenText(key_);
   const Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
   ONECOPY_ASSIGN_OR_RETURN(lane_context_, MakeLaneContext(own_, key.get(), store_.get()));
+  ONECOPY_ASSIGN_OR_RETURN(server_context_,
+                           MakeServerContext(own_, key.get(), store_.get(), authorities_));
   return OkStatus();
 }
 

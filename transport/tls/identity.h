@@ -59,6 +59,9 @@ class Identity {
   const Certificate& own() const { return own_.front(); }
 
   SSL_CTX* lane_context() const { return lane_context_.get(); }  // for Handshake
+  // For servers of other protocols than gRPC: shows this node's certificate, and asks for one of
+  // the authorities', a client's, valid and not revoked, without which the handshake fails.
+  SSL_CTX* server_context() const { return server_context_.get(); }
 
   // Whatever ends, the soonest first.
   const std::vector<Expiry>& expiries() const { return expiries_; }
@@ -69,7 +72,7 @@ class Identity {
  private:
   Identity() = default;
   Status Read(const Files& files);
-  Status PrepareLanes();
+  Status PrepareContexts();
   Status CheckOwn(const Files& files, const std::string& node) const;
   // Nothing where the chain is good, else OpenSSL's words.
   std::optional<std::string> ChainFault(const Chain& presented, Side side) const;
@@ -83,6 +86,7 @@ class Identity {
   std::vector<CrlRef> revoked_;
   std::shared_ptr<X509_STORE> store_;
   std::shared_ptr<SSL_CTX> lane_context_;
+  std::shared_ptr<SSL_CTX> server_context_;
   std::vector<Expiry> expiries_;
 };
 

@@ -75,6 +75,12 @@ struct AccountInfo {
   std::vector<ChargeInfo> charges;
 };
 
+// Where a daemon serves metrics in Prometheus' format.
+struct MetricsInfo {
+  std::string address;  // HOST:PORT; not served: what was asked for, empty where it is off
+  Viability viability;  // whether they are served
+};
+
 struct NodeInfo {
   std::string name;
   bool self = false;  // the node that the client is attached to
@@ -96,6 +102,7 @@ struct NodeInfo {
   std::vector<Expiry> expiries = {};  // of the client's own node, with [tls]; the soonest first
   // Likewise, told to administrators alone: of whom it keeps most, at most 100.
   std::vector<AccountInfo> accounts = {};
+  std::optional<MetricsInfo> metrics = {};  // of the client's own node
 };
 
 }  // namespace onecopy

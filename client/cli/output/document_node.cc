@@ -153,6 +153,10 @@ Json ToJson(const NodeInfo& node) {
     }
     document["accounts"].push_back({{"payer", account.payer}, {"charges", std::move(charges)}});
   }
+  if (node.metrics) {
+    document["metrics"] = {{"address", node.metrics->address},
+                           {"viability", ViabilityToJson(node.metrics->viability)}};
+  }
   if (!node.capabilities.has_value()) return document;
   document["host"] = node.capabilities->host;
   document["memories"] = Json::array();

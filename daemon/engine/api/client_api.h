@@ -83,6 +83,10 @@ class ClientApi {
   virtual void ReleaseDevice(const Principal& who, std::string device, StatusReply reply) = 0;
   // The previous level. Levels: "debug", "info", "warning", "error".
   virtual void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) = 0;
+  // Has the node take no new transfers, or take them again. Replies with how many run: now, or,
+  // with `wait`, once none does. Administrators only.
+  virtual void SetDraining(const Principal& who, bool draining, bool wait,
+                           Reply<uint64_t> reply) = 0;
 };
 
 }  // namespace onecopy::engine

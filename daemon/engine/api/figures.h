@@ -25,6 +25,7 @@ inline constexpr size_t kMaxRefusalsTold = 512;
 inline constexpr size_t kMaxFailoversTold = 128;
 inline constexpr size_t kMaxReasonsTold = 128;
 inline constexpr size_t kMaxProbesTold = 1024;
+inline constexpr size_t kMaxLanesTold = 128;
 
 // As seen from this node. kElsewhere: ordered here, between two other nodes.
 enum class Direction : uint8_t { kIn, kOut, kInside, kElsewhere };
@@ -59,6 +60,12 @@ struct TransferFigures {
     std::string reason;
     friend auto operator<=>(const WorseKey&, const WorseKey&) = default;
   };
+  // Lanes, by the network device of this node.
+  struct LaneKey {
+    std::string link;
+    std::string device;
+    friend auto operator<=>(const LaneKey&, const LaneKey&) = default;
+  };
   struct Amount {
     uint64_t transfers = 0;
     uint64_t bytes = 0;
@@ -76,6 +83,7 @@ struct TransferFigures {
 
   std::map<EndKey, uint64_t> ended;
   std::map<BytesKey, uint64_t> bytes;
+  std::map<LaneKey, uint64_t> lanes;  // what arrived from other nodes, but by rings
   // From here on: of those that this node decided, or that its clients' rings carried.
   std::map<std::string, DurationHistogram> durations;  // of those that succeeded, by path
   DurationHistogram negotiations;                      // of those that no ring carried

@@ -59,6 +59,7 @@ struct ReserveRequest {
   LayoutRef ranges;  // inside the source, counted from where it begins; null: all of it
   bool validate_only = false;
   std::vector<SourcePart> parts = {};  // instead of `source` and `ranges`
+  bool begun = false;                  // a part of what has begun
 };
 
 struct Reservation {

@@ -1,6 +1,18 @@
 #include "daemon/engine/base/context.h"
 
+#include "onecopy/reasons.h"
+
 namespace onecopy::engine {
+
+Status Context::Draining() const {
+  if (ending || stopping) {
+    return {Code::kUnavailable, reasons::kDraining,
+            "node " + node() + " is shutting down and takes no new transfers"};
+  }
+  return {Code::kUnavailable, reasons::kDraining,
+          "node " + node() + " is being drained by its administrator and takes no new transfers",
+          "use another node, or wait until `onecopy node undrain` has been run on node " + node()};
+}
 
 Memory* Context::FindMemory(const std::string& kind) const {
   for (Memory* memory : memories) {

@@ -26,14 +26,18 @@ struct Context {
   std::vector<Memory*> memories;
   std::vector<Link*> links;
   std::vector<Store*> stores;
-  Copier& files;         // between them and host memory
-  Copier& direct_files;  // between them and memory of GPUs
-  bool draining = false;
+  Copier& files;                 // between them and host memory
+  Copier& direct_files;          // between them and memory of GPUs
+  bool draining = false;         // takes no new transfers
+  bool ending = false;           // draining because the daemon ends, which nothing takes back
   bool stopping = false;         // nothing begins any more, be it a part of what has begun
+  WallTime draining_since = {};  // where it drains
   size_t reports_under_way = 0;  // about transfers, to other nodes
 
   const std::string& node() const { return options.node; }
   bool IsSelf(const std::string& name) const { return name.empty() || name == options.node; }
+  // Why it takes no new transfers: UNAVAILABLE (DRAINING).
+  Status Draining() const;
   // Null when this daemon has no such backend.
   Memory* FindMemory(const std::string& kind) const;
   Link* FindLink(const std::string& name) const;

@@ -10,6 +10,7 @@
 
 #include "daemon/engine/api/limits.h"
 #include "daemon/engine/api/types.h"
+#include "onecopy/node.h"
 #include "onecopy/result.h"
 #include "onecopy/topology.h"
 
@@ -87,6 +88,8 @@ struct Options {
 
   // Sets the daemon's log level and returns the previous one, or fails for an unknown level.
   std::function<Result<std::string>(const std::string& level)> set_log_level;
+  // Where metrics are served; any thread. Null: not known.
+  std::function<MetricsInfo()> metrics;
 };
 
 }  // namespace onecopy::engine

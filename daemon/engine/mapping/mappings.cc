@@ -26,10 +26,7 @@ void Mappings::MapBuffer(const SessionId& session, const std::string& node,
   const Context& context = needs_.context;
   Result<Principal> who = needs_.sessions.PrincipalOf(session);
   if (!who.ok()) return reply(who.status());
-  if (context.draining) {
-    return reply(Status(Code::kUnavailable, reasons::kDraining,
-                        "node " + context.node() + " is shutting down and lets nobody map memory"));
-  }
+  if (context.draining) return reply(context.Draining());
   if (!context.IsSelf(node)) {
     return reply(Status(Code::kFailedPrecondition, reasons::kOtherNode,
                         "memory is mapped on its own node alone, and that of buffer \"" +
@@ -58,10 +55,7 @@ Result<MappingGiven> Mappings::Add(Asked asked, const RegionRef& region,
   if (client == nullptr) {
     return Status(Code::kAborted, reasons::kOwnerDied, "the client has gone");
   }
-  if (needs_.context.draining) {
-    return Status(Code::kUnavailable, reasons::kDraining,
-                  "node " + needs_.context.node() + " is shutting down");
-  }
+  if (needs_.context.draining) return needs_.context.Draining();
   Buffer* buffer = needs_.buffers.FindById(asked.buffer);
   if (buffer == nullptr || !buffer->removing.ok()) {
     return Status(Code::kNotFound, reasons::kBufferNotFound,

@@ -171,6 +171,12 @@ Peers::Peer& Peers::Ensure(const std::string& name, const std::string& address) 
   return *peer;
 }
 
+void Peers::TellAll() {
+  for (const auto& [name, peer] : peers_) {
+    if (IsConnected(name)) Greet(*peer);
+  }
+}
+
 void Peers::Dial(Peer& peer) { peer.api = dialer_.Dial(peer.name, peer.address); }
 
 void Peers::Greet(Peer& peer) {
@@ -213,8 +219,12 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
     return Schedule(peer, Backoff(peer));
   }
   peer.failures = 0;
-  SetState(peer, peer.introduction.draining ? NodeState::kDraining : NodeState::kConnected,
-           OkStatus());
+  if (peer.introduction.draining) {
+    SetState(peer, NodeState::kDraining,
+             {Code::kUnavailable, reasons::kDraining, "it takes no new transfers"});
+  } else {
+    SetState(peer, NodeState::kConnected, OkStatus());
+  }
   Schedule(peer, context_.options.heartbeat);
 }
 

@@ -40,6 +40,8 @@ class Peers {
   Status Admit(const std::string& node, bool local);
 
   Introduction Introduce() const;  // this node, with its capabilities
+  // Greets every peer that answers, now: this node has changed.
+  void TellAll();
   // What a peer asks of this node.
   void AnswerHello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply);
 

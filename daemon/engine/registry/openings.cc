@@ -18,8 +18,7 @@ Status NotNeeded() {
 
 Result<uint64_t> Openings::Begin(Opening opening) {
   if (context_.draining) {
-    return Status(Code::kUnavailable, reasons::kDraining,
-                  "node " + context_.node() + " is shutting down and takes no new transfers");
+    return context_.Draining();
   }
   ONECOPY_ASSIGN_OR_RETURN(
       Ledger::Charge charge,

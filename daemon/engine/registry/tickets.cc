@@ -119,10 +119,8 @@ Reservation Tickets::Describe(const Ticket& ticket) const {
 }
 
 Result<Reservation> Tickets::Reserve(const std::string& caller, const ReserveRequest& request) {
-  if (context_.draining && !request.validate_only) {
-    return Status(Code::kUnavailable, reasons::kDraining,
-                  "node " + context_.node() + " is shutting down and takes no new transfers");
-  }
+  const bool may_begin = request.validate_only || (request.begun && !context_.stopping);
+  if (context_.draining && !may_begin) return context_.Draining();
   std::vector<Ticket> tickets;
   if (request.parts.empty()) {
     ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, Evaluate(caller, request));

@@ -64,8 +64,8 @@ class Rings final : public RingApi {
   // Brings the tally up to what the rings have carried until now.
   void AddToTally();
 
-  // Refuses what is submitted from now on.
-  void Drain() { needs_.thread.Drain(); }
+  // Refuses what is submitted from now on; or no longer.
+  void Drain(bool draining) { needs_.thread.Drain(draining); }
   // At the engine's end.
   void Clear();
 

@@ -9,7 +9,6 @@
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/transfers/bundle_parts.h"
 #include "daemon/log/log.h"
-#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {
@@ -103,10 +102,7 @@ Result<TransferInfo> Bundles::Begin(Pending& pending) {
     info.id = {};
     return info;
   }
-  if (context.stopping || context.draining) {
-    return Status(Code::kUnavailable, reasons::kDraining,
-                  "node " + context.node() + " is shutting down and takes no new transfers");
-  }
+  if (context.stopping || context.draining) return context.Draining();
   const Owner owner{request.uid, pending.caller};
   ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge charge,
                            needs_.transfers.Take(owner, pending.caller, request.administrator,

@@ -206,8 +206,7 @@ void Coordinator::Create(const Principal& who, TransferRequest request, RangeGro
   }
   // What has begun may end.
   if (context_.draining && !request.validate_only && request.part_of.empty()) {
-    wrong = {Code::kUnavailable, reasons::kDraining,
-             "node " + context_.node() + " is shutting down and takes no new transfers"};
+    wrong = context_.Draining();
   }
   for (Endpoint* end : {&request.source, &request.destination}) {
     if (end->node.empty()) end->node = context_.node();
@@ -300,6 +299,7 @@ void Coordinator::Reserve(std::shared_ptr<Pending> pending) {
     request.administrator = pending->who.administrator;
     request.destination_node = pending->request.destination.node;
     request.source = pending->request.source;
+    request.begun = !pending->request.part_of.empty();
     for (const RangeGroup& group : pending->ranges.groups) {
       const LayoutRef layout = {group.ranges, &group.ranges->source};
       if (!pending->bundle()) {

@@ -153,8 +153,7 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
   const bool begun = request.series && needs_.runs.transfers.Find(request.series->id) != nullptr;
   const bool may_begin = begun || part || request.asked.validate_only;
   if (context.stopping || (context.draining && !may_begin)) {
-    return Status(Code::kUnavailable, reasons::kDraining,
-                  "node " + context.node() + " is shutting down and takes no new transfers");
+    return context.Draining();
   }
   const Reservation& source = request.reservation;
   ONECOPY_RETURN_IF_ERROR(CheckComplete(source, request.id));

@@ -92,10 +92,7 @@ Series::~Series() = default;
 
 Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
   Context& context = context_;
-  if (context.draining) {
-    return Status(Code::kUnavailable, reasons::kDraining,
-                  "node " + context.node() + " is shutting down and takes no new transfers");
-  }
+  if (context.draining) return context.Draining();
   const bool reads = !request.source.file.empty();
   Endpoint& file = reads ? request.source : request.destination;
   Endpoint& buffer = reads ? request.destination : request.source;

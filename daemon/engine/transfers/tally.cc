@@ -134,6 +134,14 @@ void Tally::AddFailovers(const std::vector<Attempt>& attempts) {
   }
 }
 
+void Tally::AddLanes(const std::string& link, const std::vector<LaneBytes>& lanes) {
+  for (const LaneBytes& lane : lanes) {
+    if (lane.bytes == 0) continue;
+    Room(figures_.lanes, {link, lane.device}, kMaxLanesTold,
+         {std::string(kOther), std::string(kOther)}) += lane.bytes;
+  }
+}
+
 void Tally::Note(const TransferRecord& record) {
   if (record.by_ring) return;
   const TransferInfo& info = record.info;
@@ -153,6 +161,7 @@ void Tally::Note(const TransferRecord& record) {
       AddPath(path, static_cast<uint32_t>(receipt.steps.size()), receipt.refused, {1, bytes});
     }
     if (decided) AddFailovers(receipt.attempts);
+    if (direction == Direction::kIn) AddLanes(LinkName(LinkOf(info)), receipt.lanes);
   }
   if (!info.part_of.empty()) return;
   const std::string reason = succeeded ? std::string() : ReasonName(info.error.reason());

@@ -69,6 +69,7 @@ class Tally {
   void AddPath(const std::string& path, uint32_t copies, const std::vector<Refusal>& refused,
                TransferFigures::Amount amount);
   void AddRefusals(const std::vector<Refusal>& refused, uint64_t transfers);
+  void AddLanes(const std::string& link, const std::vector<LaneBytes>& lanes);
   void AddFailovers(const std::vector<Attempt>& attempts);
 
   const std::string node_;

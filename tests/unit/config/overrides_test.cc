@@ -224,10 +224,11 @@ TEST_CASE("metrics are served on loopback, elsewhere on loopback, or not at all"
   CHECK(config.metrics_listen->ToString() == "localhost:1");
   REQUIRE_OK(Apply(MetricsAt("off"), config));
   CHECK_FALSE(config.metrics_listen);
+  REQUIRE_OK(Apply(MetricsAt("[::1]:9464"), config));
   REQUIRE_OK(Apply(MetricsAt("127.0.0.2:0"), config));
   CHECK(config.metrics_listen->ToString() == "127.0.0.2:0");
   CHECK(config.texts.at("metrics_listen") == "\"127.0.0.2:0\"");
-  for (const char* wrong : {"", "on", "0.0.0.0:9464", "10.0.0.1:1", "[::1]:9464", "127.0.0.1",
+  for (const char* wrong : {"", "on", "0.0.0.0:9464", "10.0.0.1:1", "[::]:9464", "127.0.0.1",
                             "127.0.0.1:7701", "127.0.0.1:7702"}) {
     CAPTURE(wrong);
     CHECK(Wrong(MetricsAt(wrong)).find("metrics") != std::string::npos);

@@ -375,6 +375,28 @@ TEST_CASE("unlike versions of UCX are told for each peer") {
   CHECK(finding->evidence.find("1.17.0 here and 1.13.1 on west") != std::string::npos);
 }
 
+TEST_CASE("a daemon that does not do what its operator asked for says so") {
+  Facts facts = HealthyFactsWithoutDaemon();
+  facts.daemon.answered = true;
+  CHECK(Diagnose(facts).Find("METRICS_NOT_SERVED") == nullptr);
+  CHECK(Diagnose(facts).Find("NODE_DRAINS") == nullptr);
+  facts.daemon.metrics = onecopy::Viability();
+  CHECK(Diagnose(facts).Find("METRICS_NOT_SERVED") == nullptr);
+  facts.daemon.metrics = onecopy::Viability::No("SWITCHED_OFF", "metrics_listen is \"off\"");
+  CHECK(Diagnose(facts).Find("METRICS_NOT_SERVED") == nullptr);
+  facts.daemon.metrics =
+      onecopy::Viability::No("IO_ERROR", "127.0.0.1:9464 is taken", "choose one");
+  facts.daemon.draining = true;
+  const Diagnosis diagnosis = Diagnose(facts);
+  const Finding* finding = diagnosis.Find("METRICS_NOT_SERVED");
+  REQUIRE(finding != nullptr);
+  CHECK(finding->severity == Severity::kNote);
+  CHECK(finding->evidence.find("127.0.0.1:9464 is taken") != std::string::npos);
+  CHECK(finding->remedy == "choose one");
+  REQUIRE(diagnosis.Find("NODE_DRAINS") != nullptr);
+  CHECK(diagnosis.Find("NODE_DRAINS")->remedy.find("onecopy node undrain") != std::string::npos);
+}
+
 TEST_CASE("what blocks comes first") {
   Facts facts = HealthyFactsWithoutDaemon();
   facts.ucx.cuda = false;

@@ -27,7 +27,7 @@ void AnswerAtOnce(UniqueFunction<void(engine::Figures)> reply) {
 }  // namespace
 
 TEST_CASE("a page has what the engine says and what the process knows") {
-  const auto server = Server::Start({kAnyPort, AnswerAtOnce});
+  const auto server = Server::Start({kAnyPort, nullptr, AnswerAtOnce});
   REQUIRE_OK(server);
   REQUIRE((*server)->address().port != 0);
   const Scrape page = ScrapeOf((*server)->address().ToString());
@@ -38,8 +38,8 @@ TEST_CASE("a page has what the engine says and what the process knows") {
 
 TEST_CASE("where the engine hangs the page says so, and has the rest") {
   std::vector<UniqueFunction<void(engine::Figures)>> open;
-  auto server =
-      Server::Start({kAnyPort, [&](auto reply) { open.push_back(std::move(reply)); }, 1ms});
+  auto server = Server::Start(
+      {kAnyPort, nullptr, [&](auto reply) { open.push_back(std::move(reply)); }, 1ms});
   REQUIRE_OK(server);
   const std::string address = (*server)->address().ToString();
   for (int i = 0; i < 3; ++i) {
@@ -55,18 +55,56 @@ TEST_CASE("where the engine hangs the page says so, and has the rest") {
 }
 
 TEST_CASE("an address that cannot be had is refused") {
-  const auto first = Server::Start({kAnyPort, AnswerAtOnce});
+  const auto first = Server::Start({kAnyPort, nullptr, AnswerAtOnce});
   REQUIRE_OK(first);
-  const auto second = Server::Start({(*first)->address(), AnswerAtOnce});
+  const auto second = Server::Start({(*first)->address(), nullptr, AnswerAtOnce});
   REQUIRE_FALSE(second.ok());
   CHECK(second.status().code() == Code::kUnavailable);
-  CHECK_FALSE(Server::Start({{"192.0.2.1", 0}, AnswerAtOnce}).ok());
-  CHECK_FALSE(Server::Start({{"::1", 0}, AnswerAtOnce}).ok());  // the library has no IPv6
+  CHECK_FALSE(Server::Start({{"192.0.2.1", 0}, nullptr, AnswerAtOnce}).ok());
 }
 
 TEST_CASE("localhost is an address") {
-  const auto server = Server::Start({{"localhost", 0}, AnswerAtOnce});
+  const auto server = Server::Start({{"localhost", 0}, nullptr, AnswerAtOnce});
   REQUIRE_OK(server);
-  CHECK((*server)->address().host == "127.0.0.1");
+  CHECK(os::IsLoopback((*server)->address().host));
   CHECK(ScrapeOf((*server)->address().ToString()).Sum("onecopy_engine_answered") == 1);
+}
+
+TEST_CASE("IPv6 is served") {
+  const auto server = Server::Start({{"::1", 0}, nullptr, AnswerAtOnce});
+  REQUIRE_OK(server);
+  const std::string at = (*server)->address().ToString();
+  REQUIRE(at.starts_with("[::1]:"));
+  CHECK(ScrapeOf(at).Sum("onecopy_engine_answered") == 1);
+}
+
+// A page of the largest size: more than a socket takes at once.
+TEST_CASE("clients that never read are left behind, and others are served meanwhile") {
+  const auto server = Server::Start({kAnyPort, nullptr, [](auto reply) {
+                                       engine::Figures figures;
+                                       for (int i = 0; i < 20'000; ++i) {
+                                         figures.quotas.push_back({std::to_string(i), 1, 1, 1});
+                                       }
+                                       reply(std::move(figures));
+                                     }});
+  REQUIRE_OK(server);
+  const std::string at = (*server)->address().ToString();
+  std::vector<os::UniqueFd> silent;
+  for (int i = 0; i < 24; ++i) {
+    silent.push_back(onecopy::testing::Dial(at, 1));
+    onecopy::testing::Send(silent.back().get(), onecopy::testing::kGetMetrics);
+  }
+  CHECK(ScrapeOf(at).text().size() > 2'000'000);
+  onecopy::testing::WaitUntil("those that did not read are given up and counted", [&] {
+    return ScrapeOf(at).Sum("onecopy_scrapes_total", {{"outcome", "broken"}}) == 24;
+  });
+}
+
+TEST_CASE("more connections than are served at a time wait, and then are served") {
+  const auto server = Server::Start({kAnyPort, nullptr, AnswerAtOnce});
+  REQUIRE_OK(server);
+  const std::string at = (*server)->address().ToString();
+  std::vector<os::UniqueFd> idle;
+  for (int i = 0; i < 50; ++i) idle.push_back(onecopy::testing::Dial(at));
+  CHECK(ScrapeOf(at).Sum("onecopy_engine_answered") == 1);
 }

@@ -233,7 +233,7 @@ TEST_CASE("a draining daemon refuses what is submitted") {
   const RegionRef memory = testing::HostRegion(kBuffer);
   const Rig::Attached one = rig.Attach();
   const uint64_t word = rig.Install(one.id, 0, Rig::Between(memory, memory));
-  rig.thread().Drain();
+  rig.thread().Drain(true);
   one.client->Submit(word, 0, 4096, 4096);
   ExpectRefusal(one.client->Next(), Code::kUnavailable, reasons::kDraining);
 }

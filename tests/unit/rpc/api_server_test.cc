@@ -255,7 +255,7 @@ TEST_CASE("ProbeNode") {
   CHECK(Difference(got->probes(0), Sample<v1::Probe>()).empty());
 }
 
-TEST_CASE("ReleaseDevice and SetLogLevel") {
+TEST_CASE("ReleaseDevice, SetLogLevel and SetDraining") {
   ApiRig rig;
   rig.engine.Run([&] { rig.api.script.AnswerOk(); });
   v1::ReleaseDeviceRequest release;
@@ -270,5 +270,13 @@ TEST_CASE("ReleaseDevice and SetLogLevel") {
   REQUIRE_OK(set);
   CHECK(set->previous_level() == "info");
   CHECK(std::get<0>(Asked<std::string>(rig, "SetLogLevel")) == "debug");
+
+  AnswerWith(rig, uint64_t{3});
+  v1::SetDrainingRequest drain;
+  drain.set_draining(true);
+  const auto drained = Ask<v1::SetDrainingResponse>(rig, *rig.nodes, &Nodes::SetDraining, drain);
+  REQUIRE_OK(drained);
+  CHECK(drained->running() == 3);
+  CHECK(Asked<bool, bool>(rig, "SetDraining") == std::tuple(true, false));
 }
 }  // namespace api_server_test

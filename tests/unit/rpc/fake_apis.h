@@ -199,6 +199,10 @@ class FakeClientApi final : public engine::ClientApi {
                    engine::Reply<std::string> reply) override {
     Handle("SetLogLevel", asker, std::move(reply), std::move(level));
   }
+  void SetDraining(const Principal& asker, bool draining, bool wait,
+                   engine::Reply<uint64_t> reply) override {
+    Handle("SetDraining", asker, std::move(reply), std::move(draining), std::move(wait));
+  }
 
   Status watch_failure;
   std::map<WatchId, std::function<void()>> arrival_watches;  // that go on

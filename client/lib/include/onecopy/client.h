@@ -362,6 +362,10 @@ class Client {
   Status ReleaseDevice(const std::string& device);
   // Administrators only: "debug", "info", "warning", "error"; returns the previous level.
   Result<std::string> SetLogLevel(const std::string& level);
+  // Administrators only: the node takes no new transfers (UNAVAILABLE, DRAINING), and what runs
+  // ends as it would; or it takes them again. Returns how many run: now or, with `wait`, once none
+  // does (then ABORTED where the drain was ended meanwhile).
+  Result<uint64_t> SetDraining(bool draining, bool wait = false);
 
  private:
   explicit Client(std::shared_ptr<client::Connection> connection);
