@@ -48,11 +48,11 @@ Status DecodeStatus(const grpc::Status& wire, const std::string& peer) {
         if (wire.error_message().find(::strerror(error)) == std::string::npos) continue;
         return os::ErrnoStatus(error, "connecting to " + peer);
       }
-      return {code, reason, peer + " has gone: " + wire.error_message(),
-              "see whether it still runs, and in its log why it ended"};
+      return {code, reason, peer + " closed the connection: " + wire.error_message(),
+              "check whether it still runs; its log says why it ended"};
     case Code::kDeadlineExceeded:
       return {code, reason, peer + " did not answer in time: " + wire.error_message(),
-              "see in its log what keeps it busy"};
+              "check its log for what keeps it busy"};
     case Code::kUnimplemented:
       return {code, reason, peer + " does not know this call: " + wire.error_message(),
               "install the same version of onecopyd and of its clients"};

@@ -28,7 +28,7 @@ Result<TransferState> ParseState(v1::TransferState in, const Field& at) {
   for (const auto& [value, message] : kStates) {
     if (message == in) return value;
   }
-  if (at.strict()) return BadField(at, "is no state of a transfer: " + std::to_string(in));
+  if (at.strict()) return BadField(at, "is not a state of a transfer: " + std::to_string(in));
   return TransferState::kUnknown;
 }
 
@@ -43,7 +43,7 @@ Result<TransferRole> ParseRole(v1::TransferRole in, const Field& at) {
   for (const auto& [value, message] : kRoles) {
     if (message == in) return value;
   }
-  if (at.strict()) return BadField(at, "is no part in a transfer: " + std::to_string(in));
+  if (at.strict()) return BadField(at, "is not a part in a transfer: " + std::to_string(in));
   return TransferRole::kUnknown;
 }
 
@@ -171,7 +171,7 @@ Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& 
   value.message = in.message();
   if (in.has_source_ranges() != in.has_destination_ranges()) {
     return BadField(at / (in.has_source_ranges() ? "destination_ranges" : "source_ranges"),
-                    "is missing: each source range has its destination range");
+                    "is missing: each source range needs a destination range");
   }
   ONECOPY_ASSIGN_OR_RETURN(value.more_sources, ParseMore(in.more_sources(), at / "more_sources"));
   ONECOPY_ASSIGN_OR_RETURN(value.more_destinations,

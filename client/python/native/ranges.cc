@@ -69,7 +69,7 @@ class Numbers {
       Refuse(reasons::kBadArgument,
              "the " + side_ + "'s range " + std::to_string(row) + " has the number " +
                  std::to_string(number),
-             "pass numbers from 0 on");
+             "pass numbers of at least 0");
     }
     return static_cast<uint64_t>(number);
   }
@@ -92,19 +92,20 @@ Ranges PackRanges(const nb::tuple& source, const nb::tuple& destination,
   const Numbers to(destination, "destination");
   for (const Numbers* side : {&from, &to}) {
     if (side->only_offsets() && !bytes) {
-      Refuse(reasons::kBadSize, "how long the " + side->side() + "'s ranges are is not known",
-             "pass the bytes of each behind the offsets: ranges=(sources, destinations, 4096)");
+      Refuse(
+          reasons::kBadSize, "the length of the " + side->side() + "'s ranges is unknown",
+          "pass the length of each range after the offsets: ranges=(sources, destinations, 4096)");
     }
   }
   if (bytes && !from.only_offsets() && !to.only_offsets()) {
-    Refuse(reasons::kBadArgument, "ranges that have their bytes are given others",
-           "pass two arrays, or offsets and the bytes of each");
+    Refuse(reasons::kBadArgument, "the ranges have lengths, and another length was passed",
+           "pass two arrays of ranges, or two arrays of offsets and the length of each range");
   }
   if (from.count() != to.count()) {
     Refuse(reasons::kSizeMismatch,
            "there are " + std::to_string(from.count()) + " ranges of the source and " +
                std::to_string(to.count()) + " of the destination",
-           "pass as many of both");
+           "pass equally many");
   }
   if (from.count() > kMaxRanges) {
     Refuse(reasons::kBadArgument,
