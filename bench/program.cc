@@ -25,10 +25,11 @@ constexpr int64_t kOneRequestMs = 500;
 
 constexpr char kName[] = "onecopy-bench";
 constexpr char kDescription[] =
-    "Measures what onecopy's paths reach, beside what plain programs reach.";
+    "Measures onecopy's paths beside plain programs that do the same work.";
 constexpr char kFooter[] =
-    "Rows end OK, WAIVED (cannot run here; says why) or FAILED (below its floor, or broken).\n"
-    "Exit status: 0 no row FAILED, 1 one did, 130 stopped by a signal, else as onecopy's.\n"
+    "Each row ends OK, WAIVED (cannot run here; the row says why) or FAILED (below its floor, or "
+    "broken).\nExit status: 0 no row FAILED, 1 a row FAILED, 130 stopped by a signal, else that of "
+    "onecopy.\n"
     "Examples:\n"
     "  onecopy-bench run --filter '*host to host' --sizes 1MiB,256MiB --json rows.json\n"
     "  onecopy-bench run --peer west --json rows.json     (on west: onecopy-bench lend)\n"
@@ -80,92 +81,99 @@ Result<int> LendUntilStopped(const LendArguments& arguments, const ProgramIo& io
 
 void AddRunOptions(CLI::App& run, RunOptions& options) {
   Settings& settings = options.settings;
-  run.add_option("--filter", options.filter, "only works whose name is like this; default: all")
+  run.add_option("--filter", options.filter,
+                 "run only the works with a matching name; default: all")
       ->type_name("GLOB");
-  run.add_option("--json", options.json_file, "write the rows there, too")->type_name("FILE");
-  run.add_option("--csv", options.csv_file, "likewise, for spreadsheets")->type_name("FILE");
+  run.add_option("--json", options.json_file, "also write the rows to this file, as JSON")
+      ->type_name("FILE");
+  run.add_option("--csv", options.csv_file, "also write the rows to this file, as CSV")
+      ->type_name("FILE");
   run.add_option("--sizes", options.sizes,
-                 "payloads of one sample; default 4KiB,64KiB,1MiB,16MiB,256MiB,1GiB")
+                 "payload sizes to measure; default 4KiB,64KiB,1MiB,16MiB,256MiB,1GiB")
       ->type_name("BYTES")
       ->delimiter(',');
-  run.add_option("--size", options.size, "one payload for all")->type_name("BYTES");
-  run.add_option(
-         "--lanes", options.lanes,
-         "lanes of works over tcp, one number after the other; default: the daemon's choice")
+  run.add_option("--size", options.size, "one payload size for all works")->type_name("BYTES");
+  run.add_option("--lanes", options.lanes,
+                 "numbers of TCP lanes to measure, such as 4,8; default: the daemon's choice")
       ->delimiter(',')
       ->check(CLI::Range(1U, 64U));
   run.add_option("--slots", settings.daemon.slots,
-                 "staging slots of daemons that are started; default: the daemon's choice")
+                 "staging slots of the daemons that the bench starts; default: the daemon's choice")
       ->check(CLI::Range(4U, 65536U));
-  run.add_option("--slot-size", options.slot_bytes, "of each; likewise")->type_name("BYTES");
+  run.add_option("--slot-size", options.slot_bytes,
+                 "size of each of these slots; default: the daemon's choice")
+      ->type_name("BYTES");
   run.add_option("--tuned", settings.daemon.tuned,
-                 "settings of daemons that are started, as tune writes them; default: " +
-                     std::string(kTunedFile) + ", if there is one")
+                 "file of settings from `tune`, for the daemons that the bench starts; default: " +
+                     std::string(kTunedFile) + ", if it exists")
       ->type_name("FILE");
-  run.add_option("--samples", settings.samples,
-                 "how often each is measured after one warm-up; default 5, small payloads 4 times "
-                 "as often")
+  run.add_option(
+         "--samples", settings.samples,
+         "samples of each row after one warm-up; default 5; small payloads get 4 times as many")
       ->check(CLI::Range(1U, 10000U));
   run.add_option("--peer", settings.given.peer,
-                 "use the daemon that runs here and this peer of it, instead of starting two")
+                 "use the running daemon and this peer of it, instead of starting two daemons")
       ->type_name("NAME");
-  run.add_option("--run-dir", settings.given.run_dir, "that daemon's run directory")
+  run.add_option("--run-dir", settings.given.run_dir, "run directory of the running daemon")
       ->type_name("DIR");
-  run.add_option("--competitors", settings.competitors,
-                 "measure those that bench/competitors/install put there")
+  run.add_option(
+         "--competitors", settings.competitors,
+         "also measure the competitors that bench/competitors/install installed in this folder")
       ->type_name("DIR");
-  run.add_option("--idle", options.idle, "how long idle daemons are watched; default 10s")
+  run.add_option("--idle", options.idle, "how long to watch idle daemons; default 10s")
       ->type_name("DURATION");
   run.add_option("--link-key", options.link_keys,
-                 "in works over RDMA devices, a line of the link's section, as 'threads = 2'")
+                 "add this line to the RDMA link's section, as in 'threads = 2'; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   run.add_option("--cuda-key", options.cuda_keys,
-                 "a line of the section [cuda], as 'scatter = \"kernel\"'")
+                 "add this line to the section [cuda], as in 'scatter = \"kernel\"'")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   run.add_option("--posix-key", options.posix_keys,
-                 "a line of the section [posix], as 'depth = 16'")
+                 "add this line to the section [posix], as in 'depth = 16'")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   run.add_option("--cut", settings.loss_interfaces,
-                 "network interfaces between RDMA devices that \"rdma after losses\" may cut")
+                 "network interfaces that the work \"rdma after losses\" may cut")
       ->type_name("INTERFACE")
       ->delimiter(',');
-  run.add_option("--cycles", settings.cycles, "how often it does; default 100")
+  run.add_option("--cycles", settings.cycles, "how often it cuts them; default 100")
       ->check(CLI::Range(20U, 100000U));
-  run.add_option("--onecopyd", options.onecopyd, "the daemon; default: the one beside this program")
+  run.add_option("--onecopyd", options.onecopyd,
+                 "path of onecopyd; default: the one beside this program")
       ->type_name("PATH");
   run.add_option("--cuda", settings.daemon.cuda_library,
-                 "the CUDA driver's library; default: the system's")
+                 "path of the CUDA driver library; default: the system's")
       ->type_name("PATH");
   run.add_option("--cufile", settings.daemon.cufile_library,
-                 "GPUDirect Storage's library; default: the system's")
+                 "path of the GPUDirect Storage library; default: the system's")
       ->type_name("PATH");
 }
 
 void AddReportOptions(CLI::App& report, ReportOptions& options) {
-  report.add_option("FILE", options.files, "what run --json has written; several are put together")
+  report.add_option("FILE", options.files, "files that `run --json` wrote; several are merged")
       ->required();
-  report.add_option("--html", options.html_file, "the page to write")
+  report.add_option("--html", options.html_file, "the HTML file to write")
       ->type_name("FILE")
       ->required();
 }
 
 void AddTuneOptions(CLI::App& tune, TuneArguments& arguments) {
   tune.add_option("--write", arguments.write,
-                  "where onecopyd reads it: tuned.toml beside its configuration file")
+                  "write the settings to this file; onecopyd reads tuned.toml beside its "
+                  "configuration file")
       ->type_name("FILE");
-  tune.add_option("--size", arguments.size, "payload of one sample; default 256MiB")
+  tune.add_option("--size", arguments.size, "payload size of one sample; default 256MiB")
       ->type_name("BYTES");
   tune.add_option("--samples", arguments.options.samples,
-                  "how often each choice is measured after one warm-up; default 5")
+                  "samples of each choice after one warm-up; default 5")
       ->check(CLI::Range(1U, 1000U));
   tune.add_option("--onecopyd", arguments.onecopyd,
-                  "the daemon; default: the one beside this program")
+                  "path of onecopyd; default: the one beside this program")
       ->type_name("PATH");
   tune.add_option("--cuda", arguments.options.daemon.cuda_library,
-                  "the CUDA driver's library; default: the system's")
+                  "path of the CUDA driver library; default: the system's")
       ->type_name("PATH");
 }
 
@@ -177,11 +185,12 @@ Result<int> LoadUntilStopped(const std::string& cuda_library, const ProgramIo& i
 }
 
 void AddLendOptions(CLI::App& lend, LendArguments& arguments) {
-  lend.add_option("--size", arguments.size, "of each buffer; default 1GiB")->type_name("BYTES");
+  lend.add_option("--size", arguments.size, "size of each buffer; default 1GiB")
+      ->type_name("BYTES");
   lend.add_option("--to", arguments.options.to,
-                  "who else may use them: UID@NODE of the one who runs the bench there")
+                  "the user that may use the buffers: UID@NODE, where the other bench runs")
       ->type_name("OWNER");
-  lend.add_option("--run-dir", arguments.options.run_dir, "the daemon's run directory")
+  lend.add_option("--run-dir", arguments.options.run_dir, "run directory of the daemon")
       ->type_name("DIR");
 }
 
@@ -211,17 +220,17 @@ void Define(CLI::App& program, Arguments& typed) {
   program.require_subcommand(1);
   program.set_version_flag("--version", "onecopy-bench " ONECOPY_VERSION, "Print the version");
   typed.run = program.add_subcommand(
-      "run", "measure, between daemons that are started for it and end with it, or given ones");
-  typed.report = program.add_subcommand("report", "make one HTML page of what runs have written");
+      "run", "measure paths between two daemons that it starts, or between running ones (--peer)");
+  typed.report = program.add_subcommand("report", "make one HTML page from the rows of runs");
   typed.lend = program.add_subcommand(
-      "lend", "lend memory of this node to a bench on another one, until Ctrl-C");
-  typed.tune = program.add_subcommand(
-      "tune", "find the settings of the staged path over tcp that are best for this machine");
+      "lend", "lend memory of this node to a bench on another node, until Ctrl-C");
+  typed.tune =
+      program.add_subcommand("tune", "find the best settings of tcp-staged for this machine");
   typed.load = program.add_subcommand(
-      "load", "keep every GPU busy with kernels, as a neighbour would, until Ctrl-C");
+      "load", "keep every GPU busy with kernels, as another program would, until Ctrl-C");
   typed.load
       ->add_option("--cuda", typed.load_cuda_library,
-                   "the CUDA driver's library; default: the system's")
+                   "path of the CUDA driver library; default: the system's")
       ->type_name("PATH");
   AddRunOptions(*typed.run, typed.run_options);
   AddTuneOptions(*typed.tune, typed.tune_arguments);

@@ -72,7 +72,7 @@ Result<Settings> SettingsOf(const RunOptions& options, const std::function<bool(
   ONECOPY_ASSIGN_OR_RETURN(settings.sizes, SizesOf(options));
   settings.bytes = settings.sizes.back();
   ONECOPY_ASSIGN_OR_RETURN(settings.idle, ParseDuration(options.idle));
-  if (settings.idle.count() == 0) return BadArgument("--idle must be longer than nothing");
+  if (settings.idle.count() == 0) return BadArgument("--idle must be longer than 0");
   if (!options.lanes.empty()) settings.lanes = options.lanes;
   for (const std::string& key : options.link_keys) settings.link_keys += key + "\n";
   if (!options.cuda_keys.empty()) settings.daemon.sections += "[cuda]\n";
@@ -83,21 +83,20 @@ Result<Settings> SettingsOf(const RunOptions& options, const std::function<bool(
   const bool given = !settings.given.peer.empty();
   if (given && !options.lanes.empty()) {
     return BadArgument(
-        "--lanes is for daemons that the bench starts; those that are given have "
-        "their own [tcp] lanes");
+        "--lanes is for daemons that the bench starts; running daemons have their own [tcp] lanes");
   }
   DaemonOptions& daemon = settings.daemon;
   if (given && (daemon.slots || !options.slot_bytes.empty() || !daemon.tuned.empty())) {
     return BadArgument(
-        "--slots, --slot-size and --tuned are for daemons that the bench starts; those that are "
-        "given have their own [staging]");
+        "--slots, --slot-size and --tuned are for daemons that the bench starts; running daemons "
+        "have their own [staging]");
   }
   if (!options.slot_bytes.empty()) {
     ONECOPY_ASSIGN_OR_RETURN(daemon.slot_bytes, ParseBytes(options.slot_bytes));
   }
   if (!given) ONECOPY_RETURN_IF_ERROR(FindTuned(daemon.tuned));
   if (!given && !settings.given.run_dir.empty()) {
-    return BadArgument("--run-dir goes with --peer NAME: a peer of that daemon");
+    return BadArgument("--run-dir needs --peer NAME, a peer of that daemon");
   }
   if (!given) {
     ONECOPY_ASSIGN_OR_RETURN(settings.daemon.program, DaemonProgram(options.onecopyd));
@@ -115,13 +114,13 @@ Result<std::vector<Work>> Chosen(const std::string& glob) {
     if (family || ::fnmatch(glob.c_str(), work.name.c_str(), 0) == 0) chosen.push_back(work);
   }
   if (!chosen.empty()) return chosen;
-  return BadArgument("no work is called like \"" + glob + "\"; there are " + all);
+  return BadArgument("no work has a name that matches \"" + glob + "\"; there are " + all);
 }
 
 std::vector<Row> RowsOf(const Work& work, const Settings& settings) {
   if (settings.given.peer.empty() || !work.own_daemons) return work.run(settings);
   return {Waived({.work = work.name}, {Code::kFailedPrecondition, reasons::kNotApplicable,
-                                       "it needs daemons of its own, and --peer has given some"})};
+                                       "it needs its own daemons, and --peer names running ones"})};
 }
 
 std::vector<Row> Measure(const std::vector<Work>& works, const Settings& settings,

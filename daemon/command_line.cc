@@ -10,47 +10,48 @@ namespace {
 
 constexpr char kName[] = "onecopyd";
 constexpr char kDescription[] =
-    "Moves GPU memory between machines with as few copies as really possible.";
+    "Daemon that moves GPU and host memory between machines by the shortest path that works.";
 
 void Define(CLI::App& app, CommandLine& line) {
   config::Overrides& flags = line.overrides;
   app.set_version_flag("--version", std::string("onecopyd ") + kVersion);
   app.footer(
-      "Prints one line when it serves: ready name=NAME listen=HOST:PORT run-dir=DIR "
-      "metrics=HOST:PORT\n"
-      "SIGTERM lets running transfers end, then it exits. Example, two daemons on one machine:\n"
+      "Prints one line when it is ready: ready name=NAME listen=HOST:PORT run-dir=DIR "
+      "metrics=HOST:PORT\nOn SIGTERM it waits for running transfers, then exits. Example, two "
+      "daemons on one machine:\n"
       "  onecopyd --name west --listen 127.0.0.1:7711 --run-dir /tmp/west\n"
       "  onecopyd --name east --listen 127.0.0.1:7701 --run-dir /tmp/east --peer "
       "west=127.0.0.1:7711");
-  app.add_option("--config", line.config_file, "TOML file; see: onecopyd config default")
+  app.add_option("--config", line.config_file,
+                 "configuration file (TOML); print a sample with: onecopyd config default")
       ->type_name("FILE")
       ->check(CLI::Validator(
           [](std::string& file) { return file.empty() ? "is empty" : std::string(); }, ""));
-  app.add_option("--name", flags.name, "name of this node; default: the host's name")
+  app.add_option("--name", flags.name, "name of this node; default: the host name")
       ->type_name("NAME");
-  app.add_option("--listen", flags.listen, "where peers connect; default 127.0.0.1:7701")
+  app.add_option("--listen", flags.listen, "address for peers; default 127.0.0.1:7701")
       ->type_name("HOST:PORT");
   app.add_option("--lanes", flags.lanes,
-                 "where the lanes of the tcp link arrive; default: the next port")
+                 "address for the payload over TCP; default: the port after --listen")
       ->type_name("HOST:PORT");
   app.add_option("--metrics-listen", flags.metrics_listen,
-                 "where metrics are served; default 127.0.0.1:9464; off: nowhere")
+                 "address for metrics, or off; default 127.0.0.1:9464")
       ->type_name("HOST:PORT");
-  app.add_option("--peer", flags.peers, "another node; may be given several times")
+  app.add_option("--peer", flags.peers, "another node; may be repeated")
       ->type_name("NAME=HOST:PORT")
       ->allow_extra_args(false);
   app.add_option(
          "--run-dir", flags.run_dir,
-         "folder of the sockets for clients; default /run/onecopy, else $XDG_RUNTIME_DIR/onecopy")
+         "folder for the clients' sockets; default /run/onecopy, else $XDG_RUNTIME_DIR/onecopy")
       ->type_name("DIR");
 
-  CLI::App* config = app.add_subcommand("config", "the configuration file");
+  CLI::App* config = app.add_subcommand("config", "print or check a configuration file");
   config->require_subcommand(1);
-  config->add_subcommand("default", "print it with every key at its default, commented")
+  config
+      ->add_subcommand("default", "print a sample file: every key with its default, commented out")
       ->callback([&] { line.what = CommandLine::Do::kPrintDefaultConfig; });
-  CLI::App* check =
-      config->add_subcommand("check", "say whether a file is valid, and what in it is not");
-  check->add_option("FILE", line.config_file, "the file")->required();
+  CLI::App* check = config->add_subcommand("check", "check a file and print each error in it");
+  check->add_option("FILE", line.config_file, "the configuration file")->required();
   check->callback([&] { line.what = CommandLine::Do::kCheckConfig; });
 }
 

@@ -76,7 +76,7 @@ Status OpenLog(const config::Config& config) {
                                  : log::Format::kAuto;
   ONECOPY_RETURN_IF_ERROR(log::Open(format));
   rpc::RedirectGrpcLog([](const std::string& message) {
-    log::Warning("gRPC has failed", {{"why", message}});
+    log::Warning("gRPC failed", {{"why", message}});
   });
   ONECOPY_RETURN_IF_ERROR(log::SetLevel(config.log_level).status());
   ONECOPY_ASSIGN_OR_RETURN(const audit::Level level,
@@ -90,8 +90,7 @@ Topology TopologyOf(const Configured& configured) {
   if (configured.topology) return *configured.topology;
   Result<Topology> topology = LoadTopology({});
   if (topology.ok()) return *std::move(topology);
-  log::Warning("the topology of this machine is not known",
-               {{"why", topology.status().ToString()}});
+  log::Warning("the topology of this machine is unknown", {{"why", topology.status().ToString()}});
   return {};
 }
 
@@ -145,8 +144,8 @@ engine::Options EngineOptions(const Configured& configured, Topology topology) {
   options.peers = PeersOf(config);
   options.exports = ExportsOf(config);
   options.heartbeat = config.heartbeat;
-  options.reconnect_least = config.reconnect_least;
-  options.reconnect_most = config.reconnect_most;
+  options.reconnect_delay_min = config.reconnect_delay_min;
+  options.reconnect_delay_max = config.reconnect_delay_max;
   options.stall_timeout = config.stall_timeout;
   options.drain_timeout = config.drain_timeout;
   options.keep_transfers = config.keep_transfers;
@@ -184,7 +183,7 @@ void DrainAndStop(engine::Engine& engine, attach::AttachServer& attach,
   };
   engine.Drain(end_waiting);
   OnNextSignal([end_waiting] {
-    log::Warning("a second signal to stop: running transfers are not waited for");
+    log::Warning("a second signal to stop: the daemon no longer waits for running transfers");
     end_waiting();
   });
   waiting.wait();
@@ -220,6 +219,11 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
 
   os::FaultGuard::Install();  // before libraries have handlers of their own
   const SignalHandlers handlers;
+  // First, and given back at once: of two daemons' ports the taken one is named that was set. The
+  // lanes' port follows from it.
+  if (const auto peers_port = os::ListenTcp(config.listen, 1); !peers_port.ok()) {
+    return peers_port.status().WithContext("peers (--listen)");
+  }
   ONECOPY_ASSIGN_OR_RETURN(auto memories, Open(backends.memories, configured, topology));
   ONECOPY_ASSIGN_OR_RETURN(auto links, Open(backends.links, configured, topology));
   ONECOPY_ASSIGN_OR_RETURN(auto stores, Open(backends.stores, configured, topology));
@@ -293,7 +297,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   attach_options.files = engine.has_stores();
   attach_options.takes_dma_bufs = takes_dma_bufs;
   attach_options.namespace_names = namespace_names;
-  attach_options.report = report("a client was not let in");
+  attach_options.report = report("a client was refused");
   ONECOPY_ASSIGN_OR_RETURN(
       const auto attach,
       attach::AttachServer::Start(std::move(attach_options), turns, engine.sessions(),
@@ -312,7 +316,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   const std::string status = "Serving: " + ready;
   TellReady(status);
   if (!config.tuned.empty())
-    log::Info("settings that the configuration leaves out are taken from measurements",
+    log::Info("settings that the configuration does not set are taken from measurements",
               {{"file", config.tuned}});
   log::Info("serving",
             {{"name", config.name},
@@ -382,7 +386,7 @@ std::optional<int> ProbeOf(const std::vector<std::string>& arguments) {
       return store.probe({arguments.begin() + 2, arguments.end()});
     }
   }
-  std::fprintf(stderr, "onecopyd: no backend %s that has a probe\n", arguments[1].c_str());
+  std::fprintf(stderr, "onecopyd: no backend %s with a probe\n", arguments[1].c_str());
   return 2;
 }
 

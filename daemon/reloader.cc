@@ -58,7 +58,7 @@ Reloader::Reloader(CommandLine line, config::Schema schema, const Configured& ru
 void Reloader::Reload() {
   const Result<config::Config> wanted = ReadConfig(line_, schema_);
   if (!wanted.ok()) {
-    log::Error("the configuration was read again and is wrong: nothing has changed",
+    log::Error("the reloaded configuration is invalid: the old one stays in use",
                {{"why", wanted.status().message()}, {"remedy", wanted.status().remedy()}});
   } else {
     Apply(*wanted);
@@ -73,11 +73,11 @@ void Reloader::Apply(const config::Config& wanted) {
   engine_.SetPeers(PeersOf(running_));
   engine_.SetExports(ExportsOf(running_));
   SetLogLevel(level);
-  log::Info("the configuration was read again",
+  log::Info("the configuration was reloaded",
             {{"file", line_.config_file.empty() ? "none" : line_.config_file},
              {"changed", changes.now.empty() ? "nothing" : Join(changes.now)}});
   if (!changes.at_restart.empty()) {
-    log::Warning("changed settings take effect at the next start",
+    log::Warning("these changed settings take effect at the next start",
                  {{"settings", Join(changes.at_restart)}});
   }
 }
@@ -87,10 +87,10 @@ void Reloader::SetLogLevel(const std::string& before) {
   if (running_.log_level == before) return;
   const Result<std::string> replaced = log::SetLevel(running_.log_level);
   if (!replaced.ok()) {
-    log::Error("the new log level is unknown: the level stays as it was",
+    log::Error("the new log level is unknown: the old one stays in use",
                {{"why", replaced.status().message()}});
   } else if (*replaced != before) {
-    log::Warning("the log's level that was set at run time is replaced",
+    log::Warning("the log level that was set at run time is replaced",
                  {{"was", *replaced}, {"now", running_.log_level}});
   }
 }
@@ -101,7 +101,7 @@ void Reloader::ReadCertificates(const tls::Files& files) {
   if (!changed.ok()) {
     std::string failure = changed.status().message();
     if (failure == last_failure_) return;
-    log::Error("the files of [tls] are wrong: the previous ones stay in use",
+    log::Error("the files of [tls] are invalid: the old ones stay in use",
                {{"why", failure}, {"remedy", changed.status().remedy()}});
     last_failure_ = std::move(failure);
     return;
@@ -132,7 +132,7 @@ void Reloader::WarnOfExpiries() {
     any_ended |= ended;
     log::Write(
         ended ? log::Level::kError : log::Level::kWarning,
-        ended ? "a file of [tls] has expired: peers are refused, or refuse this node"
+        ended ? "a file of [tls] has expired: peers refuse this node, or this node refuses them"
               : "a file of [tls] expires soon",
         {{"what", expiry.what}, {"file", expiry.file}, {"until", tls::TimeText(expiry.when)}});
   }

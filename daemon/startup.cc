@@ -43,7 +43,9 @@ void Say(const char* text) {
   ::_exit(ExitStatusOf(Code::kResourceExhausted));
 }
 
-void OnAbort(int) { End("a library gave up, most likely for want of memory, threads or files"); }
+void OnAbort(int) {
+  End("a library failed, probably from a lack of memory, threads or open files");
+}
 
 [[noreturn]] void OnTerminate() {
   try {
@@ -52,7 +54,7 @@ void OnAbort(int) { End("a library gave up, most likely for want of memory, thre
     End(failure.what());
   } catch (...) {
   }
-  End("the C++ runtime ended it (std::terminate) and gave no reason");
+  End("the C++ runtime ended the daemon (std::terminate) without a reason");
 }
 
 std::terminate_handler terminate_before = nullptr;
@@ -66,10 +68,10 @@ Status CheckDescriptors() {
   }
   return {Code::kResourceExhausted, reasons::kNoMemory,
           "this process may open " + std::to_string(limit.rlim_cur) +
-              " files, and a daemon that serves nobody yet needs at least " +
+              " files, and a daemon without any client needs at least " +
               std::to_string(kMinDescriptors),
           "raise the limit on open files: ulimit -n, or LimitNOFILE= of the unit; each client and "
-          "each buffer takes some more"};
+          "each buffer needs more"};
 }
 
 StartupGuard::StartupGuard() {
@@ -102,16 +104,16 @@ void TellOwnLimits(uint64_t slot_bytes) {
   rlimit limit{};
   if (const auto most = os::LockedMemoryLimit(); most && *most < slot_bytes) {
     log::Warning(
-        "little memory may be locked",
+        "the limit on locked memory is low",
         {{"limit", FormatBytes(*most)},
          {"staging_slots", FormatBytes(slot_bytes)},
-         {"so", "staging slots stay pageable, and RDMA devices register no more than that"},
+         {"so", "staging slots stay pageable, and RDMA devices cannot register more than that"},
          {"remedy", "LimitMEMLOCK=infinity in the service's unit, or ulimit -l unlimited"}});
   }
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kEnoughDescriptors) {
-    log::Warning("few files may be open",
+    log::Warning("the open-file limit is low",
                  {{"limit", std::to_string(limit.rlim_cur)},
-                  {"so", "there is room for few clients, buffers and lanes"},
+                  {"so", "there is room for only a few clients, buffers and lanes"},
                   {"remedy", "LimitNOFILE= in the service's unit, or ulimit -n"}});
   }
 }

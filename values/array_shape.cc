@@ -85,7 +85,7 @@ Result<uint64_t> BytesOf(const ArrayShape& array) {
     const uint64_t stride = array.strides[i];
     if (count == 0) {
       return Bad(reasons::kBadSize, "of shape " + List(array.shape) + " has no elements",
-                 "leave arrays without elements out");
+                 "leave out arrays without elements");
     }
     uint64_t reach = 0;
     if (MultiplyOverflows(bytes, count, &bytes) || MultiplyOverflows(count - 1, stride, &reach) ||
@@ -95,7 +95,7 @@ Result<uint64_t> BytesOf(const ArrayShape& array) {
     if (count > 1 && stride < array.item_bytes) {
       return Bad(reasons::kRangesOverlap,
                  "of strides " + List(array.strides) + " repeats elements, or overlaps them",
-                 "name the array that it was made of");
+                 "name the array from which it was made");
     }
   }
   return bytes;
@@ -127,8 +127,8 @@ Result<std::vector<StridedRange>> RangesOf(const ArrayShape& array) {
   if (pieces > kMaxRanges) {
     return Bad(reasons::kBadSize,
                ToString(array) + " has more than " + std::to_string(kMaxRanges) +
-                   " pieces that no common stride joins",
-               "name it in parts, or a copy without gaps");
+                   " pieces, and no common stride joins them",
+               "name it in parts, or name a copy without gaps");
   }
   std::vector<StridedRange> ranges{{0, run, outer[0].stride, outer[0].count}};
   for (size_t i = 1; i < outer.size(); ++i) {

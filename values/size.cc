@@ -1,5 +1,6 @@
 #include "onecopy/size.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -31,10 +32,28 @@ constexpr std::array<SizeUnit, 13> kSizeUnits = {{
     {"EB", 1'000'000'000'000'000'000},
 }};
 
-Status BadSize(std::string_view text, std::string_view why) {
+Status BadSize(std::string_view text, std::string_view why, const std::string& meant = {}) {
   return {Code::kInvalidArgument, reasons::kBadSize,
           "\"" + std::string(text) + "\" is not a size: " + std::string(why),
-          "write a number of bytes such as 4096, 64KiB or 1GiB"};
+          meant + "write a number of bytes such as 4096, 64KiB or 1GiB"};
+}
+
+// "did you mean 64MiB or 64MB? " of 64M, 64mb and the like; else empty.
+std::string MeantSize(std::string_view number, std::string_view unit) {
+  if (unit.empty()) return {};
+  std::string letters;
+  for (const char c : unit) letters += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  std::string meant;
+  for (const SizeUnit& known : kSizeUnits) {
+    if (known.name.front() != letters.front()) continue;
+    std::string folded(known.name);
+    std::replace(folded.begin(), folded.end(), 'i', 'I');
+    const bool prefix = letters.size() == 1 && letters != "B";
+    if (!prefix && folded != letters) continue;
+    meant +=
+        (meant.empty() ? "did you mean " : " or ") + std::string(number) + std::string(known.name);
+  }
+  return meant.empty() ? meant : meant + "? ";
 }
 
 // The part after the point, in bytes: `digits` tenths, hundredths… of `scale`, without rounding.
@@ -79,7 +98,9 @@ Result<uint64_t> ParseBytes(std::string_view text) {
   for (const SizeUnit& u : kSizeUnits) {
     if (u.name == unit) scale = u.bytes;
   }
-  if (scale == 0) return BadSize(text, "unknown unit \"" + std::string(unit) + "\"");
+  if (scale == 0) {
+    return BadSize(text, "unknown unit \"" + std::string(unit) + "\"", MeantSize(number, unit));
+  }
 
   const char* end = number.data() + number.size();
   const size_t point = number.find('.');

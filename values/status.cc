@@ -92,7 +92,7 @@ std::ostream& operator<<(std::ostream& out, const Status& status) {
 }
 
 void EndForLackOfValue(const Status& failure) {
-  std::cerr << "onecopy: a Result was used as if it had a value, and has this failure: " << failure
+  std::cerr << "onecopy: a Result was used as a value, but it is this error: " << failure
             << std::endl;
   std::abort();
 }

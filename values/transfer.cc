@@ -103,8 +103,8 @@ Status OutcomeOf(const TransferInfo& transfer) {
       return {Code::kCancelled, reasons::kCancelled, what + " was cancelled"};
     case TransferState::kUnconfirmed:
       return {Code::kDeadlineExceeded, reasons::kUnconfirmed,
-              what + " may have arrived: the destination did not say so in time",
-              "look at it again with `onecopy transfer show " + transfer.id.str() + "`"};
+              what + " may have arrived: the destination did not report in time",
+              "check it with `onecopy transfer show " + transfer.id.str() + "`"};
     case TransferState::kFailed:
       return {Code::kUnknown, reasons::kInternal, what + " failed, and the daemon gave no reason"};
     default:

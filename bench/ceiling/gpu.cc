@@ -56,7 +56,7 @@ Result<std::shared_ptr<Gpu>> Gpu::Open(CudaRef api, const std::string& uuid) {
     return std::shared_ptr<Gpu>(new Gpu(std::move(api), device, context));
   }
   return Status(Code::kNotFound, reasons::kDeviceNotFound,
-                "the driver shows this process no GPU " + uuid);
+                "the driver does not show this process a GPU " + uuid);
 }
 
 Gpu::~Gpu() { api_->DevicePrimaryCtxRelease(device_); }
@@ -115,12 +115,12 @@ Status GpuMemory::LetReach(const Gpu& other) const {
   if (kind_ == GpuMemoryKind::kVmm) {
     const CUmemAccessDesc access = ReadWriteBy(other.device());
     return CudaStatus(api, api.MemSetAccess(address_, reserved_bytes_, &access, 1),
-                      "letting a GPU reach another one's memory");
+                      "enabling peer access between two GPUs");
   }
   const shim::ScopedCudaContext scope(api, other.context());
   const CUresult error = api.CtxEnablePeerAccess(gpu_->context(), 0);
   if (error == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return OkStatus();
-  return CudaStatus(api, error, "letting a GPU reach another one's memory");
+  return CudaStatus(api, error, "enabling peer access between two GPUs");
 }
 
 }  // namespace onecopy::bench

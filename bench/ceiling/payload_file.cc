@@ -30,7 +30,7 @@ constexpr uint64_t kLeftFree = uint64_t{64} << 20;
 Status NoSpace(const std::string& path, uint64_t bytes) {
   return {Code::kResourceExhausted, reasons::kNoSpace,
           "there is no room for a file of " + FormatBytes(bytes) + " at " + path,
-          "name a folder with more room by TMPDIR, or ask for less by --sizes"};
+          "set TMPDIR to a folder with more room, or ask for less with --sizes"};
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ Result<os::UniqueFd> PayloadFile::OpenDirect() const {
   if (errno != EINVAL) return Failed(errno, "opening");
   return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                 path_ + " cannot be reached past the page cache on its file system",
-                "name a folder on a disk by TMPDIR");
+                "set TMPDIR to a folder on a disk");
 }
 
 void PayloadFile::Remove() {
@@ -109,7 +109,7 @@ Status PayloadFile::Drop() {
   }
   return {Code::kFailedPrecondition, reasons::kNotApplicable,
           std::to_string(left) + " pages of " + path_ + " stay in the page cache",
-          "name a folder on a disk by TMPDIR"};
+          "set TMPDIR to a folder on a disk"};
 }
 
 Result<bool> PayloadFile::Cached() const {

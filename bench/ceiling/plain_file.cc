@@ -21,12 +21,12 @@ Status FileStatus(int error, const std::string& file, uint64_t bytes) {
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
     return {Code::kResourceExhausted, reasons::kNoSpace,
             "there is no room for a file of " + FormatBytes(bytes) + " at " + file,
-            "name a folder with more room by TMPDIR"};
+            "set TMPDIR to a folder with more room"};
   }
   if (error == EINVAL) {
     return {Code::kFailedPrecondition, reasons::kNotApplicable,
             file + " cannot be read past the page cache on its file system",
-            "name a folder on a disk by TMPDIR"};
+            "set TMPDIR to a folder on a disk"};
   }
   return os::ErrnoStatus(error, "using " + file);
 }

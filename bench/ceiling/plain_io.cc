@@ -31,7 +31,7 @@ struct ScopedRing {
 
 Status NoRing(int error) {
   return {Code::kFailedPrecondition, reasons::kNotApplicable, "io_uring: " + os::ErrnoText(error),
-          "allow io_uring: kernel.io_uring_disabled=0, and a seccomp profile that has it"};
+          "allow io_uring: kernel.io_uring_disabled=0, and a seccomp profile that allows it"};
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options, cons
     if (IsFull(daemon->folder_->path())) {
       return Status(Code::kResourceExhausted, reasons::kNoSpace,
                     "there is no room for a daemon's files in " + daemon->folder_->path(),
-                    "name a folder with more room by TMPDIR");
+                    "set TMPDIR to a folder with more room");
     }
     return status.WithContext("starting onecopyd as " + name + daemon->EndOfLog());
   }
@@ -100,7 +100,7 @@ Status Daemon::Begin(const DaemonOptions& options, const std::vector<std::string
   address_ = AddressIn(line);
   if (!address_.empty()) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kInternal, "it says \"" + line + "\"",
-          "give the path of onecopyd by --onecopyd"};
+          "give the path of onecopyd with --onecopyd"};
 }
 
 Result<Client> Daemon::Connect() const { return AsNode().Connect(); }
@@ -111,7 +111,7 @@ std::string Daemon::EndOfLog() const {
   text << file.rdbuf();
   const std::string log = text.str();
   if (log.empty()) return {};
-  return ", whose log ends in:\n" + log.substr(log.size() - std::min(log.size(), kLogTail));
+  return "; its log ends with:\n" + log.substr(log.size() - std::min(log.size(), kLogTail));
 }
 
 Result<std::string> DaemonProgram(const std::string& named) {
@@ -120,7 +120,7 @@ Result<std::string> DaemonProgram(const std::string& named) {
   const std::string program = named.empty() ? (self.parent_path() / "onecopyd").string() : named;
   if (std::filesystem::exists(program)) return program;
   return Status(Code::kNotFound, reasons::kFileNotFound, "there is no " + program,
-                "name it by --onecopyd PATH");
+                "give its path with --onecopyd PATH");
 }
 
 }  // namespace onecopy::bench

@@ -107,13 +107,13 @@ Result<std::string> Process::ReadLine(milliseconds limit) {
   while (true) {
     if (!BecomesReadable(output_.get(), limit)) {
       return Status(Code::kDeadlineExceeded, reasons::kStalled,
-                    "the program that was started says nothing");
+                    "the started program prints nothing");
     }
     const ssize_t count = ::read(output_.get(), &next, 1);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       return Status(Code::kUnavailable, reasons::kDaemonUnreachable,
-                    "the program that was started has ended");
+                    "the started program has ended");
     }
     if (next == '\n') return line;
     line.push_back(next);

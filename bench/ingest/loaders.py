@@ -1,6 +1,6 @@
-"""Whoever loads tensors from safetensors, each with the settings that are tried for it, of which the fastest counts.
+"""The loaders of safetensors, each with the settings that are tried for it, of which the fastest counts.
 
-`load` gives torch's tensors by their names, all of them usable when it returns but for work on the current stream, and
+`load` gives torch's tensors by their names, all of them usable when it returns except for work on the current stream, and
 whatever must be kept alive with them. On the host their bytes lie in memory of the process: what a loader only maps is
 copied. An import that fails, or a RuntimeError or the like from `load`, says that it cannot run here.
 """

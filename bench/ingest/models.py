@@ -37,7 +37,7 @@ class Model:
 
     @property
     def entry(self):
-        """What is named to whoever takes an index."""
+        """What a loader that takes an index is given."""
         return self.index or self.files[0]
 
     def write_facts(self):

@@ -64,7 +64,7 @@ def fill(paths):
         for path in paths:
             _read(path)
     path = max(missing, key=missing.get)
-    raise NotAsWanted(f"{missing[path]:.1%} of {path} does not stay in the page cache: ask for less by --sizes")
+    raise NotAsWanted(f"{missing[path]:.1%} of {path} does not stay in the page cache: ask for less with --sizes")
 
 
 def _read(path):

@@ -1,4 +1,4 @@
-"""Whoever reads Parquet files: ours, which brings the column chunks as they are, and others, which decode them, too."""
+"""The readers of Parquet files: ours, which loads the column chunks as they are, and others, which also decode them."""
 
 import loaders
 import numpy

@@ -130,9 +130,8 @@ Row CpuRow(const Compared& compared, const std::string& ceiling) {
   }
   row.values = compared.cpu;
   if (compared.cpu.empty()) {
-    return Waived(std::move(row),
-                  {Code::kFailedPrecondition, reasons::kNotApplicable,
-                   "the CPU time of daemons that were given is not seen from here"});
+    return Waived(std::move(row), {Code::kFailedPrecondition, reasons::kNotApplicable,
+                                   "the CPU time of running daemons (--peer) is not measured"});
   }
   if (compared.ceiling_cpu.size() == compared.cpu.size()) {
     row.ceiling = ceiling;

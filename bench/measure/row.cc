@@ -77,7 +77,7 @@ Row Evaluated(Row row) {
   using enum RowStatus;
   if (row.verified == false) {
     return WithOutcome(std::move(row), kFailed, kPayloadWrong,
-                       "the bytes that arrived are not those that were sent");
+                       "the bytes that arrived differ from the bytes that were sent");
   }
   if (const auto ratio = row.ratio(); row.floor && ratio && *ratio < *row.floor) {
     std::string detail = Number(*ratio) + " of " + row.ceiling + ", and " + Number(*row.floor) +

@@ -12,7 +12,7 @@ using Json = nlohmann::json;
 
 Status Bad(std::string what) {
   return {Code::kInvalidArgument, reasons::kBadArgument, std::move(what),
-          "give a file that onecopy-bench run --json has written"};
+          "give a file that onecopy-bench run --json wrote"};
 }
 
 // One row's object, of which keys are taken; the first that is not as it should be is remembered.
@@ -140,19 +140,19 @@ Result<std::vector<RecordedRow>> FromJson(const std::string& text) {
   try {
     list = Json::parse(text);
   } catch (const Json::exception& error) {
-    return Bad(std::string("it is no JSON document: ") + error.what());
+    return Bad(std::string("it is not a JSON document: ") + error.what());
   }
-  if (!list.is_array()) return Bad("it is no list of rows");
+  if (!list.is_array()) return Bad("it is not a list of rows");
   std::vector<RecordedRow> rows;
   for (const Json& one : list) {
     const std::string where = "row " + std::to_string(rows.size() + 1);
-    if (!one.is_object()) return Bad(where + " is no object");
+    if (!one.is_object()) return Bad(where + " is not an object");
     Reader reader(one);
     RecordedRow row = Read(reader);
     if (!reader.problem().empty()) return Bad(where + ": " + reader.problem());
     rows.push_back(std::move(row));
   }
-  if (rows.empty()) return Bad("there are no rows in it");
+  if (rows.empty()) return Bad("it contains no rows");
   return rows;
 }
 

@@ -13,7 +13,7 @@ std::string RunsOf(const std::vector<RecordedRow>& rows) {
   std::vector<std::string> runs;
   for (const RecordedRow& recorded : rows) {
     const RunFacts& run = recorded.run;
-    std::string line = run.machine.empty() ? "a machine that did not say what it is" : run.machine;
+    std::string line = run.machine.empty() ? "an unknown machine" : run.machine;
     if (!run.time.empty()) line += " · " + run.time;
     if (!run.version.empty()) line += " · onecopy-bench " + run.version;
     if (std::find(runs.begin(), runs.end(), line) == runs.end()) runs.push_back(line);

@@ -21,22 +21,23 @@ bool Begins(const Row& row, std::string_view with) { return row.work.rfind(with,
 
 // In order: a row is in the first that has it.
 constexpr std::array<Section, 7> kSections = {{
-    {"CPU time", "The daemons' CPU seconds per 10⁹ bytes, beside plain sockets' in the same run.",
+    {"CPU time",
+     "CPU seconds of the daemons per 10⁹ bytes, beside those of plain sockets in the same run.",
      [](const Row& row) { return row.unit == Unit::kSecondsPerGigabyte; }},
     {"Host memory traffic (computed)",
      "Bytes read and written in host memory for each byte moved, computed from the receipts' "
      "steps.",
      [](const Row& row) { return row.unit == Unit::kBytesPerByte; }},
-    {"Direct ÷ staged", "A direct path held against the staged one in its place.",
+    {"Direct ÷ staged", "A direct path compared with the staged path that would replace it.",
      [](const Row& row) { return Begins(row, "direct to staged"); }},
     {"Our ceilings, checked",
-     "Our own plain loops held against other people's programs at the same settings.",
+     "Our own plain loops compared with other programs at the same settings.",
      [](const Row& row) { return Begins(row, "ceiling check"); }},
-    {"Competitors", "Other software; its ratio is to our own rate in the same run.",
+    {"Competitors", "Other software; the ratio is to our own rate in the same run.",
      [](const Row& row) { return Begins(row, "competitor"); }},
-    {"Rates", "Payloads moved, each path beside its ceiling.",
+    {"Rates", "Payload rates: each path beside its ceiling.",
      [](const Row& row) { return row.unit == Unit::kBytesPerSecond; }},
-    {"Times and footprint", "Registration and allocation, time to the first byte, daemons at rest.",
+    {"Times and footprint", "Registration and allocation, time to the first byte, idle daemons.",
      [](const Row&) { return true; }},
 }};
 
@@ -124,7 +125,7 @@ std::string WaivedTable(const std::vector<Row>& rows) {
     if (std::find(works.begin(), works.end(), work) == works.end()) works.push_back(work);
   }
   if (all.empty()) return {};
-  std::string html = "<h2>What could not run there</h2><div class=\"wide\"><table>" +
+  std::string html = "<h2>Not run on this machine</h2><div class=\"wide\"><table>" +
                      Heads({{"works"}, {"why"}}) + "<tbody>";
   for (const Kept& kept : all) {
     std::string works;
@@ -153,7 +154,7 @@ std::string TargetsTable(const std::vector<Row>& rows) {
              "\">" + outcome + "</span></td></tr>";
   }
   if (lines.empty()) return {};
-  return "<h2>What is to be reached</h2><div class=\"wide\"><table>" +
+  return "<h2>Targets</h2><div class=\"wide\"><table>" +
          Heads({{"work"},
                 {"path"},
                 {"payload", true},

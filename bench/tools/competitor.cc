@@ -24,8 +24,8 @@ Result<std::unique_ptr<Mover>> MakeCompetitor(const CompetitorParams& params, ui
   if (params.folder.empty()) {
     return Status(
         Code::kFailedPrecondition, reasons::kNotRequested,
-        "competitors are measured where they are asked for",
-        "install them by bench/competitors/install, and name the folder by --competitors");
+        "competitors are measured only with --competitors",
+        "install them with bench/competitors/install, and name the folder with --competitors");
   }
   const std::string script = params.folder + "/" + params.name + "_rate.py";
   const std::string python = params.folder + "/venv/bin/python";
@@ -33,7 +33,7 @@ Result<std::unique_ptr<Mover>> MakeCompetitor(const CompetitorParams& params, ui
     std::error_code error;
     if (std::filesystem::exists(file, error)) continue;
     return Status(Code::kNotFound, reasons::kFileNotFound, "there is no " + file,
-                  "install the competitors by bench/competitors/install");
+                  "install the competitors with bench/competitors/install");
   }
   ToolPrograms programs{
       .client = {python, script, "--bytes", std::to_string(bytes), "--memory",

@@ -79,7 +79,7 @@ class FioMover final : public Mover {
 
 Result<FioSaid> ReadFioReport(const std::string& report, bool writes) {
   const Json document = Json::parse(report, nullptr, false);
-  if (!document.is_object()) return NoReport("is no JSON");
+  if (!document.is_object()) return NoReport("is not JSON");
   const auto jobs = document.find("jobs");
   if (jobs == document.end() || !jobs->is_array() || jobs->size() != 1 || !(*jobs)[0].is_object()) {
     return NoReport("is not about one job");
@@ -89,9 +89,9 @@ Result<FioSaid> ReadFioReport(const std::string& report, bool writes) {
     const auto found = in.find(key);
     return found != in.end() && found->is_number() ? found->get<double>() : std::nan("");
   };
-  if (number(job, "error") != 0) return NoReport("tells an error, or does not say");
+  if (number(job, "error") != 0) return NoReport("reports an error, or no state");
   const auto part = job.find(writes ? "write" : "read");
-  if (part == job.end() || !part->is_object()) return NoReport("says nothing about this direction");
+  if (part == job.end() || !part->is_object()) return NoReport("does not report this direction");
   FioSaid said;
   said.bytes_per_second = number(*part, "bw_bytes");
   const double per_core = number(job, "usr_cpu") + number(job, "sys_cpu");
@@ -102,7 +102,7 @@ Result<FioSaid> ReadFioReport(const std::string& report, bool writes) {
   }
   const bool sane = said.bytes_per_second > 0 && said.cpu_seconds >= 0 &&
                     std::isfinite(said.bytes_per_second) && said.mean_latency_seconds >= 0;
-  if (!sane) return NoReport("has no rate, or none that can be");
+  if (!sane) return NoReport("has no rate, or an impossible one");
   return said;
 }
 

@@ -60,15 +60,15 @@ std::string ScriptOf(const std::string& folder) { return folder + "/ingest/run";
 Status CheckIngest(const std::string& folder) {
   if (folder.empty()) {
     return {Code::kFailedPrecondition, reasons::kNotRequested,
-            "loaders are measured where they are asked for",
-            "install them by bench/competitors/install --ingest, and name the folder by "
+            "loaders are measured only with --competitors",
+            "install them with bench/competitors/install --ingest, and name the folder with "
             "--competitors"};
   }
   for (const std::string& file : {PythonOf(folder), ScriptOf(folder)}) {
     std::error_code error;
     if (std::filesystem::exists(file, error)) continue;
     return {Code::kNotFound, reasons::kFileNotFound, "there is no " + file,
-            "install the loaders by bench/competitors/install --ingest"};
+            "install the loaders with bench/competitors/install --ingest"};
   }
   return OkStatus();
 }
@@ -86,7 +86,7 @@ Result<std::vector<Row>> RunIngest(const IngestParams& params) {
   }
   const Result<std::vector<RecordedRow>> recorded = FromJson(ReadAll(json));
   if (!recorded.ok()) {
-    return Status(Code::kUnavailable, kToolFailed, script + " gave no rows" + LastWord(log));
+    return Status(Code::kUnavailable, kToolFailed, script + " reported no rows" + LastWord(log));
   }
   std::vector<Row> rows;
   for (const RecordedRow& one : *recorded) {

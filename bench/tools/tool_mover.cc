@@ -54,7 +54,7 @@ Result<ToolSaid> ToolMover::RunOnce() {
     }
   }
   return Status(Code::kUnavailable, kToolFailed,
-                programs_.client[0] + " told no rate" +
+                programs_.client[0] + " reported no rate" +
                     (said.empty() ? "" : ", but \"" + said + "\"") + LastWord(LogOf(*folder)));
 }
 

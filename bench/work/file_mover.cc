@@ -36,7 +36,7 @@ Status FileMover::Fill(uint64_t seed) {
   ONECOPY_ASSIGN_OR_RETURN(const bool cached, file_->Cached());
   if (cached) return OkStatus();
   return {Code::kResourceExhausted, reasons::kNoMemory,
-          file_->path() + " does not stay in the page cache", "ask for less by --sizes"};
+          file_->path() + " does not stay in the page cache", "ask for less with --sizes"};
 }
 
 Result<Receipt> FileMover::CopyThroughCache() {

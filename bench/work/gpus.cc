@@ -19,7 +19,7 @@ Result<std::vector<MemoryCapability>> LentGpus(Client& client, const Node& node)
   }
   if (!gpus.empty()) return gpus;
   return Status(Code::kFailedPrecondition, reasons::kNoGpu, "no GPU memory is lent on " + node.name,
-                "run there, where there is a GPU: onecopy-bench lend");
+                "run onecopy-bench lend there, on a machine with a GPU");
 }
 
 }  // namespace

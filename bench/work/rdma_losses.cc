@@ -110,9 +110,9 @@ std::vector<Row> RdmaAfterLosses(const Settings& settings) {
   const Result<RdmaPorts> ports = FindRdmaPorts();
   if (!ports.ok()) return {Waived(row, ports.status())};
   if (settings.loss_interfaces.empty()) {
-    return {Waived(
-        row, {Code::kFailedPrecondition, reasons::kNotRequested,
-              "it cuts a network that others may use", "name the interfaces to cut by --cut"})};
+    return {Waived(row, {Code::kFailedPrecondition, reasons::kNotRequested,
+                         "it cuts a network that other programs may use",
+                         "name the interfaces to cut with --cut"})};
   }
   const Status status = Measure(settings, *ports, row);
   const size_t pairs = std::min(row.values.size(), row.ceiling_values.size());

@@ -12,7 +12,7 @@ Status CheckHostMemory(uint64_t bytes, unsigned copies) {
   return {Code::kResourceExhausted, reasons::kNoMemory,
           std::to_string(copies) + " times " + FormatBytes(bytes) +
               " of host memory are needed, and " + FormatBytes(available) + " are available",
-          "ask for less by --sizes"};
+          "ask for less with --sizes"};
 }
 
 Row NotSetUp(Row row, const Status& why) {

@@ -17,8 +17,8 @@ Result<Endpoint> ParseAddress(const std::string& typed) {
   ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint parsed, ParseEndpoint(typed));
   const Endpoint endpoint = parsed.ToEndpoint();
   if (parsed.kind == ParsedEndpoint::Kind::kBuffer && !endpoint.offset_bytes) return endpoint;
-  return Status(Code::kInvalidArgument, reasons::kBadEndpoint, Quote(typed) + " is no whole buffer",
-                "write NAME, or NODE:NAME");
+  return Status(Code::kInvalidArgument, reasons::kBadEndpoint,
+                Quote(typed) + " is not a whole buffer", "write NAME, or NODE:NAME");
 }
 
 // A line, at once: whoever reads it through a pipe waits for it.
@@ -45,7 +45,7 @@ void PrintMissed(Session& session, uint64_t missed) {
   if (session.json()) {
     PrintLine(session.out(), Json{{"missed", missed}});
   } else {
-    session.out() << missed << " arrival(s) without a message were not told, for want of room"
+    session.out() << missed << " arrival(s) without a message were not reported: no room"
                   << std::endl;
   }
 }
@@ -56,7 +56,7 @@ Status Watch(Session& session, const std::string& typed, uint64_t count) {
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   if (!endpoint.node.empty() && endpoint.node != client.node()) {
     return {Code::kUnimplemented, reasons::kNotServed,
-            "what arrives in buffers of node " + Quote(endpoint.node) + " is told by that node",
+            "`watch` works only on the buffer's own node, which is  " + Quote(endpoint.node),
             "run this command there"};
   }
   ONECOPY_ASSIGN_OR_RETURN(ArrivalWatch watch, client.WatchArrivals(endpoint.buffer));
@@ -97,22 +97,23 @@ void AddArrivals(CLI::App& group, Command& chosen) {
   auto options = std::make_shared<Options>();
 
   CLI::App* watch = group.add_subcommand(
-      "watch", "Show what arrives in a buffer of yours, and its messages, until Ctrl-C");
-  watch->add_option("BUFFER", options->buffer, "NAME, of a buffer of this node")->required();
+      "watch", "Print the arrivals in one of your buffers and their messages, until Ctrl-C");
+  watch->add_option("BUFFER", options->buffer, "NAME of a buffer on this node")->required();
   watch
       ->add_option("--count", options->count,
-                   "End after so many arrivals, as in --count 1; 0: none")
+                   "End after this many arrivals, as in --count 1; 0: never")
       ->type_name("NUMBER");
   watch->footer(
       "Example: onecopy buffer watch frame --json\n"
-      "A line for each arrival, with --json a JSON document. It begins when `watching` is written "
-      "to\nstandard error; a buffer made with --keep-arrivals first tells what it has kept.");
+      "Prints one line for each arrival, or one JSON document with --json. It is ready when it "
+      "writes\n`watching` to standard error. A buffer made with --keep-arrivals first prints what "
+      "it has kept.");
   watch->callback([options, &chosen] {
     chosen = [options](Session& s) { return Watch(s, options->buffer, options->count); };
   });
 
   CLI::App* tell =
-      group.add_subcommand("tell", "Send a message to whoever watches a buffer; no bytes move");
+      group.add_subcommand("tell", "Send a message to the watcher of a buffer; no bytes move");
   tell->add_option("BUFFER", options->buffer, "NAME or NODE:NAME")->required();
   tell->add_option("MESSAGE", options->message, "1 to 4,096 bytes")->required();
   tell->footer("Example: onecopy buffer tell west:frame 'request 17 is read'");

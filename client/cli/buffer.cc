@@ -15,7 +15,7 @@ namespace {
 Result<Endpoint> ParseBuffer(const std::string& typed) {
   ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint parsed, ParseEndpoint(typed));
   if (parsed.kind == ParsedEndpoint::Kind::kBuffer) return parsed.ToEndpoint();
-  return Status(Code::kInvalidArgument, reasons::kBadEndpoint, Quote(typed) + " is no buffer",
+  return Status(Code::kInvalidArgument, reasons::kBadEndpoint, Quote(typed) + " is not a buffer",
                 "write NAME, or NODE:NAME");
 }
 
@@ -24,8 +24,8 @@ Result<Endpoint> ParseWhole(const std::string& typed) {
   ONECOPY_ASSIGN_OR_RETURN(Endpoint endpoint, ParseBuffer(typed));
   if (!endpoint.offset_bytes.has_value()) return endpoint;
   return Status(Code::kInvalidArgument, reasons::kBadEndpoint,
-                Quote(typed) + " is a range, and this command is about whole buffers",
-                "leave the range out");
+                Quote(typed) + " is a range, and this command takes whole buffers",
+                "leave out the range");
 }
 
 std::string RegisteredBy(const BufferInfo& buffer) {
@@ -86,7 +86,7 @@ Result<ArrayShape> MakeShape(const std::string& dtype, const std::vector<uint64_
   }
   if (!fits || *range.bytes % elements != 0) {
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
-                  "the range is not a whole number of bytes for each element of the shape",
+                  "the range does not divide into whole bytes for each element of the shape",
                   "write the range in full, as NAME@4096+64MiB, and a shape that divides it");
   }
   array.item_bytes = *range.bytes / elements;
@@ -211,12 +211,12 @@ void AddBuffer(CLI::App& program, Command& chosen) {
 
   CLI::App* create = group->add_subcommand(
       "create",
-      "Let the daemon allocate a buffer, which stays until it is removed or the daemon ends");
+      "Let the daemon allocate a buffer; it stays until you remove it or the daemon ends");
   create
       ->add_option("NAME", options->name,
                    "NAME, or NODE:NAME: letters, digits, '.', '_' and '-', at most 63")
       ->required();
-  create->add_option("--size", options->size, "Number of bytes, as in --size 1GiB")
+  create->add_option("--size", options->size, "Size in bytes, as in --size 1GiB")
       ->type_name("SIZE")
       ->required();
   create
@@ -225,10 +225,10 @@ void AddBuffer(CLI::App& program, Command& chosen) {
       ->type_name("MEMORY")
       ->capture_default_str();
   create->add_flag("--keep-arrivals", options->keep_arrivals,
-                   "Keep what arrives, and its messages, for `onecopy buffer watch`");
+                   "Keep arrivals and their messages for `onecopy buffer watch`");
   create->footer(
-      "Example: onecopy buffer create frame --size 1GiB --memory cuda:0\nOn another node its "
-      "configuration must let users of this one: uid_domain, or create_bytes under [peers].");
+      "Example: onecopy buffer create frame --size 1GiB --memory cuda:0\nAnother node must allow "
+      "it in its configuration: uid_domain, or create_bytes under [peers].");
   create->callback([options, &chosen] {
     chosen = [options](Session& s) {
       return Create(s, options->name, options->size, options->memory, options->keep_arrivals);
@@ -236,22 +236,24 @@ void AddBuffer(CLI::App& program, Command& chosen) {
   });
 
   CLI::App* view = group->add_subcommand(
-      "view",
-      "Give a part of a buffer a name of its own: what others then read and write by it "
-      "is that part alone");
-  view->add_option("NAME", options->name, "Of the view: as in `onecopy buffer create`")->required();
-  view->add_option("RANGE", options->range, "The part of a buffer of this node: NAME@4096+64MiB")
+      "view", "Give a part of a buffer its own name; others can use only that part by it");
+  view->add_option("NAME", options->name,
+                   "Name of the view, by the rules of `onecopy buffer create`")
       ->required();
-  view->add_option("--shape", options->shape, "Elements of each dimension: --shape 1024,4096")
+  view->add_option("RANGE", options->range, "The part of a buffer on this node: NAME@4096+64MiB")
+      ->required();
+  view->add_option("--shape", options->shape,
+                   "Number of elements in each dimension: --shape 1024,4096")
       ->delimiter(',')
       ->type_name("NUMBERS");
-  view->add_option("--dtype", options->dtype, "Of its elements, for those who use it: float32")
+  view->add_option("--dtype", options->dtype,
+                   "Type of its elements, such as float32; onecopy only passes it on")
       ->type_name("NAME")
       ->needs("--shape");
   view->footer(
       "Example: onecopy buffer view layer0 weights@4096+64MiB --dtype float32 --shape "
-      "4096,4096\nIt goes with the buffer, or by `onecopy buffer rm`, which leaves the "
-      "memory.");
+      "4096,4096\nThe view is removed with its buffer, or by `onecopy buffer rm VIEW`, which keeps "
+      "the memory.");
   view->callback([options, &chosen] {
     chosen = [options](Session& s) {
       return View(s, options->name, options->range, options->dtype, options->shape);
@@ -259,7 +261,7 @@ void AddBuffer(CLI::App& program, Command& chosen) {
   });
 
   CLI::App* list = group->add_subcommand("ls", "List the buffers that you may use");
-  list->add_option("NODE", options->node, "On this node (else here)");
+  list->add_option("NODE", options->node, "Name of a node (else this one)");
   list->footer("Example: onecopy buffer ls west");
   list->callback([options, &chosen] {
     chosen = [options](Session& s) { return ListBuffers(s, options->node); };
@@ -274,9 +276,9 @@ void AddBuffer(CLI::App& program, Command& chosen) {
 
   CLI::App* remove = group->add_subcommand("rm", "Remove buffers");
   remove->add_option("NAME", options->names, "NAME, or NODE:NAME")->required();
-  remove->add_flag("--force,-f", options->force,
-                   "Cancel the transfers that use them, take their mappings back, and remove "
-                   "their views");
+  remove->add_flag(
+      "--force,-f", options->force,
+      "Cancel the transfers that use them, revoke their mappings, and remove their views");
   remove->footer("Example: onecopy buffer rm frame --force");
   remove->callback([options, &chosen] {
     chosen = [options](Session& s) { return Remove(s, options->names, options->force); };

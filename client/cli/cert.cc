@@ -84,15 +84,15 @@ Status InitAuthority(Session& session, const CertOptions& options) {
   ONECOPY_RETURN_IF_ERROR(Write(issued, certificate, key, false));
   const auto until = tls::ParseCertificates(issued.certificate)->front().NotAfter();
   Say(session, {{"ca", certificate}, {"key", key}, {"not_after", FormatTime(until)}},
-      Printable(certificate) + "  the authority, for [tls] ca of every node, until " +
+      Printable(certificate) + "  CA certificate, for [tls] ca of every node; valid until " +
           tls::TimeText(until) + "\n" + Printable(key) +
-          "  its key: whoever has it can make nodes of yours; it belongs on no node\n");
+          "  its key: anyone with this key can create nodes; keep it off every node\n");
   return OkStatus();
 }
 
 Status CheckNode(const std::string& node) {
   if (IsName(node)) return OkStatus();
-  return {Code::kInvalidArgument, reasons::kBadName, Quote(node) + " is no node's name",
+  return {Code::kInvalidArgument, reasons::kBadName, Quote(node) + " is not a node's name",
           "a node's name is of the form " + std::string(kNameSyntax)};
 }
 
@@ -111,9 +111,9 @@ Status Issue(Session& session, const CertOptions& options) {
        {"certificate", certificate},
        {"key", key},
        {"not_after", FormatTime(until)}},
-      Printable(certificate) + "  for [tls] certificate of node " + options.node + ", until " +
-          tls::TimeText(until) + "\n" + Printable(key) +
-          "  for [tls] key: for the user who runs onecopyd there, and nobody else\n");
+      Printable(certificate) + "  certificate of node " + options.node +
+          ", for [tls] certificate; valid until " + tls::TimeText(until) + "\n" + Printable(key) +
+          "  its key, for [tls] key: only the user that runs onecopyd there may read it\n");
   return OkStatus();
 }
 
@@ -121,7 +121,7 @@ Result<uint32_t> ParseUser(const std::string& text) {
   uint32_t uid = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), uid);
   if (error == std::errc() && end == text.data() + text.size() && uid != UINT32_MAX) return uid;
-  return Status(Code::kInvalidArgument, reasons::kBadArgument, Quote(text) + " is no uid",
+  return Status(Code::kInvalidArgument, reasons::kBadArgument, Quote(text) + " is not a uid",
                 "write a number, such as 1000");
 }
 
@@ -146,9 +146,9 @@ Status IssueUser(Session& session, const CertOptions& options) {
        {"certificate", certificate},
        {"key", key},
        {"not_after", FormatTime(until)}},
-      Printable(certificate) + "  for a client of api_listen, as " + owners + ", until " +
-          tls::TimeText(until) + "\n" + Printable(key) +
-          "  its key: whoever has it is that user there\n");
+      Printable(certificate) + "  certificate for a client of api_listen, as " + owners +
+          "; valid until " + tls::TimeText(until) + "\n" + Printable(key) +
+          "  its key: anyone with this key can act as that user there\n");
   return OkStatus();
 }
 
@@ -169,16 +169,18 @@ Status RevokeFiles(Session& session, const CertOptions& options) {
                            tls::Revoke(authority, list, revoked, options.lifetime()));
   ONECOPY_RETURN_IF_ERROR(tls::WritePem(file, made, false, true));
   Say(session, {{"crl", file}},
-      Printable(file) + "  for [tls] crl of every node; make it anew within " +
+      Printable(file) +
+          "  list of revoked certificates, for [tls] crl of every node; renew it within  " +
           std::to_string(options.days) + " days\n");
   return OkStatus();
 }
 
 void AddInit(CLI::App& group, const std::shared_ptr<CertOptions>& options, Command& chosen) {
-  CLI::App* init = group.add_subcommand("init-ca", "Make an authority: ca.pem and ca.key");
-  init->add_option("DIR", options->out, "Folder for both; made where it is missing");
-  init->add_option("--name", options->name, "Its name, for people");
-  init->add_option("--days", options->days, "How long it is valid; 3650")
+  CLI::App* init =
+      group.add_subcommand("init-ca", "Make a certificate authority (CA): ca.pem and ca.key");
+  init->add_option("DIR", options->out, "Folder for both files; it is created if missing");
+  init->add_option("--name", options->name, "Name of the authority, shown to people");
+  init->add_option("--days", options->days, "Days for which it is valid; default 3650")
       ->check(CLI::Range(1, kMaxDays));
   init->footer("Example: onecopy cert init-ca authority");
   init->callback([options, &chosen] {
@@ -191,14 +193,18 @@ void AddIssue(CLI::App& group, const std::shared_ptr<CertOptions>& options, Comm
   CLI::App* issue =
       group.add_subcommand("issue", "Issue a node's certificate: NODE.pem and NODE.key");
   issue->add_option("NODE", options->node, "The node's name, as in its configuration")->required();
-  issue->add_option("--ca", options->authority, "Folder of ca.pem and ca.key; the current one")
+  issue
+      ->add_option("--ca", options->authority,
+                   "Folder of ca.pem and ca.key; default: the current folder")
       ->type_name("DIR");
-  issue->add_option("--out", options->out, "Folder for both files; the current one")
+  issue->add_option("--out", options->out, "Folder for both files; default: the current folder")
       ->type_name("DIR");
-  issue->add_option("--days", options->days, "How long it is valid, at most as long as its CA; 365")
+  issue
+      ->add_option("--days", options->days,
+                   "Days for which it is valid, at most as long as its CA; default 365")
       ->check(CLI::Range(1, kMaxDays));
   issue->add_flag("--replace", options->replace,
-                  "Replace files that are there, for a daemon that then reads them again");
+                  "Replace existing files; a running daemon then reads them again");
   issue->footer("Example: onecopy cert issue east --ca authority");
   issue->callback([options, &chosen] {
     if (options->days == 0) options->days = 365;
@@ -209,21 +215,23 @@ void AddIssue(CLI::App& group, const std::shared_ptr<CertOptions>& options, Comm
 void AddIssueUser(CLI::App& group, const std::shared_ptr<CertOptions>& options, Command& chosen) {
   CLI::App* issue = group.add_subcommand(
       "issue-user", "Issue a user's certificate for api_listen: user-UID.pem and user-UID.key");
-  issue->add_option("UID", options->uid, "A number by which the user is to be known")->required();
-  issue
-      ->add_option("--node", options->nodes,
-                   "Node at which it counts, as in its configuration; may be given again")
+  issue->add_option("UID", options->uid, "Number under which the node knows the user")->required();
+  issue->add_option("--node", options->nodes, "Name of a node that accepts it; may be repeated")
       ->type_name("NODE")
       ->required();
-  issue->add_option("--ca", options->authority, "Folder of ca.pem and ca.key; the current one")
+  issue
+      ->add_option("--ca", options->authority,
+                   "Folder of ca.pem and ca.key; default: the current folder")
       ->type_name("DIR");
-  issue->add_option("--out", options->out, "Folder for both files; the current one")
+  issue->add_option("--out", options->out, "Folder for both files; default: the current folder")
       ->type_name("DIR");
-  issue->add_option("--days", options->days, "How long it is valid, at most as long as its CA; 90")
+  issue
+      ->add_option("--days", options->days,
+                   "Days for which it is valid, at most as long as its CA; default 90")
       ->check(CLI::Range(1, kMaxDays));
-  issue->add_flag("--replace", options->replace, "Replace files that are there");
+  issue->add_flag("--replace", options->replace, "Replace existing files");
   issue->footer(
-      "The user is an owner of their own there, 1000+cert@west: nobody's uid, and no "
+      "There the user is an owner of its own, 1000+cert@west. It is not uid 1000, and never an "
       "administrator.\nExample: onecopy cert issue-user 1000 --node west --ca authority");
   issue->callback([options, &chosen] {
     if (options->days == 0) options->days = 90;
@@ -234,10 +242,13 @@ void AddIssueUser(CLI::App& group, const std::shared_ptr<CertOptions>& options, 
 void AddRevoke(CLI::App& group, const std::shared_ptr<CertOptions>& options, Command& chosen) {
   CLI::App* revoke = group.add_subcommand(
       "revoke", "Add certificates to the authority's list of revoked ones: crl.pem");
-  revoke->add_option("FILE", options->files, "Certificates; none: the list is only made anew");
-  revoke->add_option("--ca", options->authority, "Folder of ca.pem and ca.key; the current one")
+  revoke->add_option("FILE", options->files,
+                     "Certificates to revoke; without any, only renew the list");
+  revoke
+      ->add_option("--ca", options->authority,
+                   "Folder of ca.pem and ca.key; default: the current folder")
       ->type_name("DIR");
-  revoke->add_option("--days", options->days, "How long the list counts; 30")
+  revoke->add_option("--days", options->days, "Days for which the list is valid; default 30")
       ->check(CLI::Range(1, kMaxDays));
   revoke->footer("Example: onecopy cert revoke west.pem --ca authority");
   revoke->callback([options, &chosen] {
@@ -250,16 +261,15 @@ void AddRevoke(CLI::App& group, const std::shared_ptr<CertOptions>& options, Com
 
 void AddCert(CLI::App& program, Command& chosen) {
   CLI::App* group = program.add_subcommand(
-      "cert",
-      "Make certificates for [tls], where there is no certificate authority yet; needs no daemon");
+      "cert", "Make certificates for [tls] if you have no certificate authority; needs no daemon");
   group->require_subcommand(1);
   auto options = std::make_shared<CertOptions>();
   AddInit(*group, options, chosen);
   AddIssue(*group, options, chosen);
   AddIssueUser(*group, options, chosen);
   AddRevoke(*group, options, chosen);
-  CLI::App* show = group->add_subcommand("show", "Tell what is in files of certificates");
-  show->add_option("FILE", options->files, "Certificates, or lists of revoked ones")->required();
+  CLI::App* show = group->add_subcommand("show", "Show what certificate files contain");
+  show->add_option("FILE", options->files, "Files of certificates or revocation lists")->required();
   show->footer("Example: onecopy cert show east.pem");
   show->callback([options, &chosen] {
     chosen = [options](Session& s) { return ShowCertificates(s, options->files); };

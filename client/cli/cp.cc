@@ -9,12 +9,15 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/made_buffer.h"
 #include "client/cli/move_options.h"
+#include "client/cli/output/escape.h"
 #include "client/cli/output/progress.h"
 #include "client/cli/output/report.h"
 #include "client/cli/peer_notice.h"
 #include "client/cli/tensors.h"
 #include "client/cli/time_option.h"
+#include "client/cli/unpack.h"
 #include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::cli {
 namespace {
@@ -52,15 +55,30 @@ Result<Move> CopyBuffers(Client& client, const TransferRequest& request, Progres
   return MoveOf(transfer);
 }
 
+// A file that ends before the buffer leaves the rest of the buffer as it was.
+void TellRest(Session& session, Client& client, const MoveEnds& ends, uint64_t bytes) {
+  const ParsedEndpoint& to = ends.destination;
+  const bool from_file = ends.source.kind == Kind::kFile || ends.source.kind == Kind::kStream ||
+                         ends.source.kind == Kind::kRemoteFile;
+  if (!from_file || to.kind != Kind::kBuffer || to.bytes) return;
+  const Result<BufferInfo> buffer = client.GetBuffer(to.node, to.name);
+  const uint64_t end = to.offset_bytes.value_or(0) + bytes;
+  if (!buffer.ok() || buffer->bytes <= end) return;
+  session.err() << "onecopy: note: " << Printable(ends.source.typed) << " ends before "
+                << Printable(to.typed) << ": the last " << FormatBytes(buffer->bytes - end)
+                << " of the buffer are unchanged\n";
+}
+
 Status Detach(Session& session, Client& client, const TransferRequest& request) {
   ONECOPY_ASSIGN_OR_RETURN(const TransferInfo transfer, client.StartTransfer(request));
   if (session.json()) {
     Print(session.out(), ToJson(transfer));
-  } else if (session.quiet()) {
-    session.out() << transfer.id.str() << '\n';
-  } else {
-    session.out() << "transfer " << transfer.id.str() << " started; `onecopy transfer watch "
-                  << transfer.id.str() << "` shows how far it is\n";
+    return OkStatus();
+  }
+  session.out() << transfer.id.str() << '\n';  // alone, for id=$(onecopy cp … --detach)
+  if (!session.quiet()) {
+    session.err() << "onecopy: started; to wait for it: onecopy transfer watch "
+                  << transfer.id.str() << '\n';
   }
   return OkStatus();
 }
@@ -78,35 +96,36 @@ Status DryRun(Session& session, Client& client, const MoveEnds& ends,
 
 Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
   if (ends.destination.kind == Kind::kStream && !options.dry_run && ::isatty(STDOUT_FILENO) == 1) {
-    return {Code::kInvalidArgument, reasons::kBadArgument, "the bytes would go to this terminal",
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "the bytes would be written to this terminal",
             "redirect standard output: `onecopy cp … - > FILE`"};
   }
   const bool file = !IsOfDaemon(ends.source.kind) || !IsOfDaemon(ends.destination.kind);
   if (options.detach && file) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--detach needs two buffers: a file is read and written by this process",
-            "leave --detach out, or run it in the background with `&`"};
+            "--detach needs two buffers: this process itself reads and writes files",
+            "leave out --detach, or run the command in the background with `&`"};
   }
   if (!options.message.empty() && ends.destination.kind != Kind::kBuffer) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--message is for whoever watches the destination, and nobody watches a file",
-            "leave --message out, or tell the source's owner: `onecopy buffer tell`"};
+            "--message goes to the watcher of a buffer, and the destination is a file",
+            "leave out --message, or tell the source's watcher: `onecopy buffer tell`"};
   }
   if (options.sync && ends.destination.kind == Kind::kBuffer) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--sync is for a file that is written, and the destination is a buffer",
-            "leave it out"};
+            "--sync applies to a destination file, and the destination is a buffer",
+            "leave out the option"};
   }
   if (options.write_device && IsOfDaemon(ends.destination.kind)) {
     return {
         Code::kInvalidArgument, reasons::kBadArgument,
-        "--write-device is for a block device here that is written, and the destination is " +
+        "--write-device applies to a block device on this node, and the destination is " +
             std::string(ends.destination.kind == Kind::kBuffer ? "a buffer" : "on another node"),
-        "leave it out"};
+        "leave out the option"};
   }
   if (options.detach && options.dry_run) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--dry-run starts nothing that could be detached", "leave one of the two out"};
+            "--dry-run starts no transfer, so --detach has no effect", "leave out one of the two"};
   }
   return OkStatus();
 }
@@ -114,29 +133,41 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
 Status CheckCreate(const CpOptions& options) {
   const auto refuse = [](const std::string& what, const std::string& why) -> Status {
     return {Code::kInvalidArgument, reasons::kBadArgument, "--create and " + what + ": " + why,
-            "leave one of the two out, or make the buffer first: onecopy buffer create"};
+            "leave out one of the two, or make the buffer first: onecopy buffer create"};
   };
   if (options.create.empty()) {
     if (!options.keep_failed) return OkStatus();
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--keep-failed says nothing without --create", "leave it out"};
+            "--keep-failed has no effect without --create", "leave out the option"};
   }
-  if (options.dry_run) return refuse("--dry-run", "a plan needs a buffer that is there");
-  if (options.detach) return refuse("--detach", "nobody would remove it after a failure");
+  if (options.dry_run) return refuse("--dry-run", "a plan needs an existing buffer");
+  if (options.detach)
+    return refuse("--detach", "the new buffer would not be cleaned up on failure");
   if (!options.move.ranges_file.empty()) {
-    return refuse("--ranges", "how large a buffer is meant is not said");
+    return refuse("--ranges", "the size of the new buffer is unknown");
   }
   return OkStatus();
 }
 
+// What is for one copy, where there are several.
+Status CheckOneByOne(const CpOptions& options) {
+  if (!options.dry_run && options.move.ranges_file.empty() && !options.tensors &&
+      !options.write_device) {
+    return OkStatus();
+  }
+  return {Code::kInvalidArgument, reasons::kBadArgument,
+          "--dry-run, --ranges, --tensors and --write-device work with one file, and there are "
+          "several",
+          "leave out these options, or copy one file"};
+}
+
 // Several files, which this process reads one after the other.
 Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_options) {
-  if (options.dry_run || options.detach || options.sync || !options.move.ranges_file.empty() ||
-      options.tensors || options.write_device) {
+  ONECOPY_RETURN_IF_ERROR(CheckOneByOne(options));
+  if (options.detach || options.sync) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--dry-run, --detach, --sync, --ranges, --tensors and --write-device are for one copy, "
-            "and this is one of several files",
-            "leave them out, or copy one file"};
+            "--detach and --sync work with one source, and there are several",
+            "leave out these options, or copy one file"};
   }
   ManyCopies copies;
   copies.sources.assign(options.ends.begin(), options.ends.end() - 1);
@@ -156,11 +187,10 @@ Status RunToSeveral(Session& session, const CpOptions& options, FileCopyOptions 
   if (options.dry_run || options.detach || options.sync || options.tensors ||
       options.write_device || !options.create.empty() || !options.message.empty() ||
       !options.move.ranges_file.empty()) {
-    return {
-        Code::kInvalidArgument, reasons::kBadArgument,
-        "--also goes with none of --create, --detach, --dry-run, --message, --ranges, --sync and "
-        "--write-device",
-        "leave them out, or copy to each buffer on its own"};
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "--also cannot be combined with --create, --detach, --dry-run, --message, --ranges, "
+            "--sync or --write-device",
+            "leave out these options, or copy to each buffer separately"};
   }
   ONECOPY_ASSIGN_OR_RETURN(MoveEnds ends, ParseEnds(options.move));
   const Interrupt interrupt;  // before the client's threads
@@ -174,8 +204,8 @@ Status RunToSeveral(Session& session, const CpOptions& options, FileCopyOptions 
   for (const ParsedEndpoint& end : buffers) {
     if (end.kind == Kind::kBuffer && ends.source.kind == Kind::kFile) continue;
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
-            "--also takes a file here as the source, and buffers alone as destinations",
-            "copy from buffer to buffer, or to a file, one by one"};
+            "--also needs a file on this node as the source and buffers as destinations",
+            "run one copy for each destination"};
   }
   ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
   file_options.stop = interrupt.token();
@@ -201,7 +231,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   if (typed.ends.size() < 2) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "cp takes one source and one destination",
-            "see `onecopy cp --help`: several sources are files or folders"};
+            "several sources must all be files or folders: see `onecopy cp --help`"};
   }
   CpOptions options = typed;
   options.move.source = options.ends.front();
@@ -221,7 +251,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
       IsOfMany({options.ends.begin(), options.ends.end() - 1}, options.ends.back());
   if (of_many && !options.also.empty()) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--also is for one file, and this is one of several", "copy them one by one"};
+            "--also works with one source file, and there are several", "copy them one by one"};
   }
   if (!options.also.empty()) return RunToSeveral(session, options, std::move(file_options));
   if (of_many) {
@@ -232,6 +262,11 @@ Status RunCp(Session& session, const CpOptions& typed) {
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
   ONECOPY_RETURN_IF_ERROR(CheckOptions(options, ends));
+  if (IsUnpack(ends)) {
+    ONECOPY_RETURN_IF_ERROR(CheckOneByOne(options));
+    file_options.stop = interrupt.token();
+    return Suggest(Unpack(session, client, ends, file_options), ends, client);
+  }
   ONECOPY_ASSIGN_OR_RETURN(const RangeList ranges, RangesOf(options.move, ends));
   file_options.ranges = ranges.ranges;
   TensorFile tensors;
@@ -240,7 +275,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   }
   if (ends.destination.kind == Kind::kStream && !options.dry_run) session.LeaveStdoutToPayload();
   if (options.dry_run)
-    return Suggest(DryRun(session, client, ends, file_options, ranges), ends, client.node());
+    return Suggest(DryRun(session, client, ends, file_options, ranges), ends, client);
   TransferRequest request;
   ranges.AddTo(&request);
   request.source = ends.source.ToEndpoint();
@@ -250,7 +285,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   request.sync = options.sync;
   request.deadline = deadline;
   request.message = options.message;
-  if (options.detach) return Suggest(Detach(session, client, request), ends, client.node());
+  if (options.detach) return Suggest(Detach(session, client, request), ends, client);
 
   PeerNotice notice(client, {ends.source, ends.destination}, session.err(), !session.quiet());
   ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
@@ -275,14 +310,15 @@ Status RunCp(Session& session, const CpOptions& typed) {
   if (!move.ok()) {
     const bool unmake = made && !options.keep_failed;
     const Status why = unmake ? Unmake(client, *made, move.status()) : move.status();
-    return Suggest(why, ends, client.node());
+    return SuggestCreate(Suggest(why, ends, client), ends);
   }
   // A file goes in windows: what is said of it is said of the whole.
   if (!buffers && !options.message.empty()) {
     const Status told =
         client.SendMessage({.destination = {ends.destination.node, ends.destination.name},
                             .message = options.message});
-    if (!told.ok()) return told.WithContext("the bytes have arrived, the message has not");
+    if (!told.ok())
+      return told.WithContext("the data was transferred, but the message was not delivered");
   }
   if (session.json()) {
     Json document = ToJson(*move);
@@ -292,6 +328,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
     Print(session.out(), document);
   } else if (!session.quiet()) {
     PrintReceipt(session.out(), *move);
+    TellRest(session, client, ends, move->bytes);
     if (options.tensors) {
       PrintTensors(session.out(), tensors.header, ends.destination, client.node());
     }
@@ -307,70 +344,72 @@ void AddCp(CLI::App& program, Command& chosen) {
   command
       ->add_option(
           "SRC... DST", options->ends,
-          "Where the bytes are: a buffer, a file here, or -; or several files and folders. "
-          "Where they should be: a buffer, a file here, or -")
+          "One source: a buffer, a file, or - (standard input); or several files and folders of "
+          "this node. Then the destination: a buffer, a file, or - (standard output)")
       ->required()
       ->expected(1, 1 << 20);
   AddPolicyOptions(*command, options->move);
   command
-      ->add_option(
-          "--also", options->also,
-          "Of a file: this buffer gets it, too, copied onwards from the first, so that it is "
-          "read once; any number of times")
+      ->add_option("--also", options->also,
+                   "Copy the source file to this buffer too, from the first destination, so that "
+                   "the file is read once; may be repeated")
       ->type_name("DST");
   command->add_flag("--create{host}", options->create,
-                    "Make the buffer that DST names: of host memory, or as in --create=cuda:0. It "
-                    "is removed again if the copy fails");
+                    "Create the destination buffer, in host memory or as in --create=cuda:0; it is "
+                    "removed again if the copy fails");
   command->add_flag("--keep-failed", options->keep_failed,
-                    "With --create: leave it as it is, instead");
+                    "With --create: keep the new buffer even if the copy fails");
   command->add_flag("--checksum", options->checksum,
-                    "Compare checksums of both ends after the bytes have arrived");
+                    "Compare checksums of both ends after the transfer");
   command->add_flag("--sync", options->sync,
-                    "A file counts as copied once the disk has it, and its name (fsync)");
+                    "Fsync the destination file and its folder before returning");
   command->add_flag("--write-device", options->write_device,
-                    "Write a block device, whose bytes are lost; without this it is refused");
+                    "Allow a block device as the destination; its contents are lost");
   command->add_flag("--tensors", options->tensors,
-                    "Move the payload of a safetensors file, and name the range of each tensor");
+                    "Move the payload of a safetensors file and print the range of each tensor");
   command
       ->add_option("--deadline", options->deadline,
-                   "Fail when it is not done after this time, as in --deadline 30s")
+                   "Fail if the copy takes longer than this, as in --deadline 30s")
       ->type_name("TIME");
   command
       ->add_option("--message", options->message,
-                   "Tell this to whoever watches the destination, once all bytes are there")
+                   "Send this to the destination's watcher after the last byte has arrived")
       ->type_name("TEXT");
   command->add_flag("--dry-run", options->dry_run,
                     "Check everything and show the path; move nothing");
   command->add_flag("--detach", options->detach,
-                    "Print the transfer's id and let it go on without this process");
+                    "Print the transfer's id and return; the transfer continues");
   command->footer(R"(Examples:
   onecopy cp ./weights.bin west:weights          a file into a buffer on another node
-  onecopy cp weights east:weights --checksum     from buffer to buffer, verified
-  onecopy cp ./weights.bin west:new --create=cuda:0   a buffer there is made for it
+  onecopy cp weights west:weights --checksum     from buffer to buffer, verified
+  onecopy cp ./weights.bin west:new --create=cuda:0   into a new buffer on west's GPU 0
   onecopy cp ./a.bin ./b.bin west: --create      a buffer each, called a.bin and b.bin
   onecopy cp ./model west:model --create         all files of a folder in one buffer, with an index
-  onecopy cp ./m.safetensors west:m --create --tensors   and where each tensor is then
+  onecopy cp west:model ./model/                 and back into a folder
+  onecopy cp ./m.safetensors west:m --create --tensors   print the range of each tensor
   onecopy cp west:weights@0+4096 - | xxd | head  the beginning of a buffer
-  onecopy cp west:/data/m.bin gpu0               a file of another node, which exports its folder
-  onecopy cp gpu0 west:/data/new.bin --sync      into one there, where that is exported for writing
+  onecopy cp west:/data/m.bin gpu0               a file on another node, from an exported folder
+  onecopy cp gpu0 west:/data/new.bin --sync      into a file there, if exported for writing
   tar c logs | onecopy cp - west:logs            a pipe into a buffer
-  onecopy cp ./model.bin gpu0 --also gpu1 --also west:gpu0   a file that is read once, in three
-  onecopy cp cache west:cache --ranges f.jsonl   many ranges in one transfer, a line for each:
+  onecopy cp ./model.bin gpu0 --also gpu1 --also west:gpu0   one file into three buffers, read once
+  onecopy cp cache west:cache --ranges f.jsonl   many ranges in one transfer, one per line:
     {"source": {"offset": 0, "bytes": "64KiB"}, "destination": {"offset": "1MiB", "bytes": "64KiB"}}
     {"source": {"offset": 8, "bytes": 4, "stride": 32, "count": 1000},
      "destination": {"offset": 0, "bytes": 4000}}   (a column: 1000 elements, one every 32 bytes)
     {"source": {"buffer": "keys", "offset": 0, "bytes": 9}, "destination": {"offset": 8, "bytes": 9}}
-                                                 (out of another buffer of the same node)
+                                                 (from another buffer on the same node)
 
-The index of several files is at the beginning of their buffer: 8 bytes with a length, least byte
-first, so many bytes of JSON ({"files": [{"name": "a/b", "offset": 4096, "bytes": 7}, ...]}), and
-zeros. It is written last. A buffer each is called as its file, with . for / in a folder. Small files
-share requests; what is printed is the receipt of all that went one way. What in a folder is not a
-file is left out, with a line on standard error.
+Several files into one buffer: the buffer begins with an index, which is written last. The index is
+8 bytes with its length (little-endian), then that many bytes of JSON, then zeros:
+  {"files": [{"name": "a/b", "offset": 4096, "bytes": 7}, ...]}
+A whole buffer with such an index goes back into files if DST is a folder, or ends in /.
+Several files into a buffer each: a buffer is named after its file, with . in place of /. Small files
+share requests, and cp prints one receipt for all files that took the same path. In a folder, cp
+skips anything that is not a file, and says so on standard error.
 
-Ctrl-C cancels the transfer and waits until nothing moves any more; a second one leaves at once.
-A file gets its name once all of it is there; a range of a file is written in place. ./ckpt@1000 is
-a range; a file of that whole name is ./ckpt@1000@0.
+Ctrl-C cancels the transfer and waits until no more bytes move; a second Ctrl-C exits at once.
+A new file gets its name when it is complete; a range of a file is written in place. ./ckpt@1000
+is a range; for a file whose whole name is ckpt@1000, write ./ckpt@1000@0.
 With - as DST the receipt goes to standard error.)");
   command->callback(
       [options, &chosen] { chosen = [options](Session& s) { return RunCp(s, *options); }; });

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -13,6 +12,7 @@
 
 #include "client/cli/copy_file.h"
 #include "client/cli/copy_summary.h"
+#include "client/cli/deadline.h"
 #include "client/cli/made_buffer.h"
 #include "client/cli/output/escape.h"
 #include "onecopy/reasons.h"
@@ -52,31 +52,6 @@ std::optional<std::string> NodeAlone(const std::string& typed) {
   if (!node.empty() && !IsName(node)) return std::nullopt;
   return node;
 }
-
-// The deadline of all copies of a command, as that of each one.
-class Deadline {
- public:
-  explicit Deadline(const FileCopyOptions& options) : options_(options) {
-    if (options_.deadline) until_ = Clock::now() + *options_.deadline;
-  }
-
-  // Of a copy that begins now. DEADLINE_EXCEEDED where that is too late.
-  Result<FileCopyOptions> Next() {
-    if (!until_) return options_;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until_ - Clock::now());
-    if (left <= left.zero()) {
-      return Status(Code::kDeadlineExceeded, reasons::kDeadline, "the deadline has passed",
-                    "allow more time with a later --deadline");
-    }
-    options_.deadline = left;
-    return options_;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  FileCopyOptions options_;
-  std::optional<Clock::time_point> until_;
-};
 
 // The copy of one file, which a failure names.
 Result<Move> CopyNext(Client& client, const MoveEnds& ends, Deadline& deadline) {
@@ -142,8 +117,9 @@ Status CopyEach(Session& session, Client& client, const ManyCopies& copies, cons
                 const std::vector<FileInSet>& files, const FileCopyOptions& options) {
   if (!copies.message.empty()) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--message is for whoever watches one buffer, and each of these files goes to its own",
-            "leave --message out, or copy all into one buffer: DST as NODE:NAME"};
+            "--message goes to the watcher of one buffer, and each of these files gets a buffer of "
+            "its own",
+            "leave out --message, or copy all files into one buffer: DST as NODE:NAME"};
   }
   // All names before the first byte.
   ByName by_name;
@@ -233,8 +209,8 @@ Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies
   ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint destination, ParseEndpoint(copies.destination));
   if (destination.kind != Kind::kBuffer || destination.offset_bytes.has_value()) {
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
-            Quote(copies.destination) + " is no whole buffer, and several files go there",
-            "write NODE: for a buffer each, or NODE:NAME for one with an index"};
+            Quote(copies.destination) + " is not a whole buffer, and several files need one",
+            "write NODE: for one buffer per file, or NODE:NAME for one buffer with an index"};
   }
   const Pack pack = MakePack(std::move(files));
   std::optional<BufferInfo> made;
@@ -247,7 +223,7 @@ Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies
       return {Code::kInvalidArgument, reasons::kSizeMismatch,
               "the files and their index have " + std::to_string(pack.bytes) + " bytes, and " +
                   buffer.node + ":" + buffer.name + " has room for " + std::to_string(buffer.bytes),
-              "make a larger buffer, or have it made: --create"};
+              "make a larger buffer, or let --create make it"};
     }
   }
   CopySummary summary(session, copies.destination);
@@ -257,7 +233,8 @@ Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies
   if (!copies.message.empty()) {
     const Status told = client.SendMessage(
         {.destination = {destination.node, destination.name}, .message = copies.message});
-    if (!told.ok()) return told.WithContext("the bytes have arrived, the message has not");
+    if (!told.ok())
+      return told.WithContext("the data was transferred, but the message was not delivered");
   }
   Json listed = Json::array();
   for (const FileInSet& file : pack.files) {
@@ -289,10 +266,10 @@ Result<FileSet> FilesOf(const ManyCopies& copies) {
     if (source.kind != Kind::kFile || range) {
       return Status(
           Code::kInvalidArgument, reasons::kBadEndpoint,
-          "of several sources each is a file or a folder here, and " + Quote(typed) +
-              (range ? " was read as a range of " + Quote(source.path) : " is not one"),
-          range ? "copy ranges one by one; for a file of that name write " + ShellWord(typed + "@0")
-                : "write ./NAME or /path/NAME; copy buffers one by one");
+          "several sources must all be files or folders on this node, and " + Quote(typed) +
+              (range ? " was read as a range of " + Quote(source.path) : " is not"),
+          range ? "copy ranges separately; for a file of that name write " + ShellWord(typed + "@0")
+                : "write ./NAME or /path/NAME; copy buffers separately");
     }
     paths.push_back(source.path);
   }

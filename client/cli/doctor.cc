@@ -27,10 +27,11 @@ Status RunDoctor(Session& session) {
 
 void AddDoctor(CLI::App& program, Command& chosen) {
   CLI::App* command = program.add_subcommand(
-      "doctor", "Tell what keeps this node from the one-copy path, and what to do about it");
-  command->footer(R"(Needs no daemon; one that answers is asked about its probes and peers.
+      "doctor", "Find what keeps this node from the one-copy path, and how to fix it");
+  command->footer(
+      R"(Needs no daemon. If a daemon answers, doctor also asks it about its probes and peers.
 
-Exit status 0 only where a probe moved GPU memory from a peer over RDMA hardware, else 7.
+Exits with 0 only if a probe moved GPU memory from a peer over RDMA hardware, else with 7.
 
 Examples:
   onecopy doctor

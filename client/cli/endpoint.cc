@@ -13,9 +13,8 @@ namespace onecopy::cli {
 namespace {
 
 constexpr char kForms[] =
-    "write NODE:NAME or NAME for a buffer, /path or ./path for a file here, - for standard input "
-    "or "
-    "output; a range as in NAME@4096+64MiB";
+    "write NODE:NAME or NAME for a buffer, /path or ./path for a file on this node, - for standard "
+    "input or output; add a range as in NAME@4096+64MiB";
 
 Status Bad(std::string_view text, const std::string& why, const std::string& remedy = kForms) {
   return {Code::kInvalidArgument, reasons::kBadEndpoint, Quote(text) + " " + why, remedy};
@@ -63,12 +62,13 @@ Status BadBufferName(std::string_view name, bool bare) {
                "write @OFFSET or @OFFSET+LENGTH with sizes, as in NAME@4096+64MiB");
   }
   std::string remedy =
-      "buffers are called by letters, digits, '.', '_' and '-', at most 63, and "
-      "begin with a letter or digit";
+      "a buffer's name has at most 63 letters, digits, '.', '_' and '-', and begins with a letter "
+      "or digit";
   if (bare && !name.empty() && name.size() < 4096) {
-    remedy += "; for a file here write " + ShellWord("./" + std::string(name));
+    remedy += "; for a file on this node write " + ShellWord("./" + std::string(name));
   }
-  return {Code::kInvalidArgument, reasons::kBadName, Quote(name) + " is no buffer's name", remedy};
+  return {Code::kInvalidArgument, reasons::kBadName, Quote(name) + " is not a buffer's name",
+          remedy};
 }
 
 Status ParseBuffer(std::string_view name, ParsedEndpoint& endpoint) {
@@ -95,7 +95,7 @@ Status ParseQualified(std::string_view node, std::string_view rest, ParsedEndpoi
   }
   if (rest.find(':') != std::string_view::npos) {
     return Bad(endpoint.typed, "has more than one colon",
-               "nodes are called by their names, not by addresses: see `onecopy node ls`");
+               "use the node's name, not its address: see `onecopy node ls`");
   }
   return ParseBuffer(rest, endpoint);
 }
@@ -112,8 +112,8 @@ Result<ParsedEndpoint> ParseEndpoint(std::string_view text) {
   }
   ONECOPY_RETURN_IF_ERROR(TakeRange(text, endpoint));
   if (text == "-") {
-    return Bad(endpoint.typed, "gives a range, which standard input and output cannot have",
-               "give a range of the other end");
+    return Bad(endpoint.typed, "gives a range of standard input or output, which have none",
+               "give the range at the other end");
   }
   if (IsPath(text)) {
     endpoint.kind = ParsedEndpoint::Kind::kFile;
@@ -123,7 +123,7 @@ Result<ParsedEndpoint> ParseEndpoint(std::string_view text) {
   const size_t colon = text.find(':');
   if (text.starts_with('[') || text.starts_with("::")) {
     return Bad(endpoint.typed, "names a node by its address",
-               "nodes are called by their names: see `onecopy node ls`");
+               "use the node's name: see `onecopy node ls`");
   }
   if (colon != std::string_view::npos) {
     const std::string_view node = text.substr(0, colon);

@@ -21,7 +21,7 @@ Status RunExplain(Session& session, const MoveOptions& options) {
   copy.write_device = true;  // nothing is written
   const auto plan = PlanMove(client, ends, copy, ranges);
   if (!plan.ok()) {
-    const Status status = Suggest(plan.status(), ends, client.node());
+    const Status status = Suggest(plan.status(), ends, client);
     if (status.refusals().empty() || session.json()) return status;
     // The refusals are the answer to the question; the error is only its outcome.
     session.out() << Printable(ends.source.typed) << " -> " << Printable(ends.destination.typed)
@@ -41,7 +41,7 @@ Status RunExplain(Session& session, const MoveOptions& options) {
 
 void AddExplain(CLI::App& program, Command& chosen) {
   CLI::App* command = program.add_subcommand(
-      "explain", "Show the path that would be taken, and why each better one would not");
+      "explain", "Show the path that a copy would take, and why each better path is rejected");
   auto options = std::make_shared<MoveOptions>();
   AddMoveOptions(*command, *options);
   command->footer(R"(Examples:
@@ -49,7 +49,7 @@ void AddExplain(CLI::App& program, Command& chosen) {
   onecopy explain weights west:weights --at-most 1
   onecopy explain cache west:cache --ranges blocks.jsonl
 
-Exit status 7, with every reason, where the policy cannot be met.)");
+If no path meets the policy, prints the reason for each path and exits with status 7.)");
   command->callback(
       [options, &chosen] { chosen = [options](Session& s) { return RunExplain(s, *options); }; });
 }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "client/cli/output/document.h"
 #include "client/cli/output/escape.h"
@@ -20,6 +23,7 @@ constexpr size_t kMaxFiles = 65'536;
 constexpr uint64_t kFileAlignment = 64;
 constexpr uint64_t kIndexAlignment = 4096;
 constexpr size_t kLengthBytes = 8;
+constexpr uint64_t kMaxIndex = uint64_t{64} << 20;  // read at once; 65,536 names of 1 KB
 
 uint64_t RoundUp(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -49,8 +53,8 @@ Status Add(const fs::path& path, const std::string& name, std::vector<FileInSet>
   if (error) return Failed(error, path.string());
   if (files.size() >= kMaxFiles) {
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
-            "there are more than " + std::to_string(kMaxFiles) + " files",
-            "copy them as several sets, or as one file (tar)"};
+            "more than  " + std::to_string(kMaxFiles) + " files",
+            "copy them in several runs, or as one file (tar)"};
   }
   files.push_back({path.string(), name, bytes});
   return OkStatus();
@@ -74,7 +78,7 @@ std::string WhatElse(const fs::path& path, std::error_code& error) {
     case fs::file_type::character:
       return "a device";
     default:
-      return "something else than a file";
+      return "neither a file nor a folder";
   }
 }
 
@@ -143,7 +147,7 @@ Result<FileSet> FindFiles(const std::vector<std::string>& typed) {
   if (twice == files.end()) return set;
   return Status(Code::kInvalidArgument, reasons::kNameTaken,
                 Quote(twice->path) + " and " + Quote(std::next(twice)->path) +
-                    " would both be called " + Quote(twice->name),
+                    " would both get the name " + Quote(twice->name),
                 "copy them one after the other, or rename one");
 }
 
@@ -152,10 +156,10 @@ Result<std::string> BufferNameOf(const FileInSet& file) {
   std::replace(name.begin(), name.end(), '/', '.');
   if (IsName(name)) return name;
   return Status(Code::kInvalidArgument, reasons::kBadName,
-                "a buffer for " + Quote(file.path) + " would be called " + Quote(name) +
-                    ", which is no name of one",
-                "buffers are called by letters, digits, '.', '_' and '-', at most 63, and begin "
-                "with a letter or digit; or copy all into one buffer: DST as NODE:NAME");
+                "a buffer for " + Quote(file.path) + " would get the name  " + Quote(name) +
+                    ", which is not a valid name",
+                "a buffer's name has at most 63 letters, digits, '.', '_' and '-', and begins with "
+                "a letter or digit; or copy all into one buffer: DST as NODE:NAME");
 }
 
 Pack MakePack(std::vector<FileInSet> files) {
@@ -175,6 +179,65 @@ Pack MakePack(std::vector<FileInSet> files) {
     pack.files = std::move(files);
     return pack;
   }
+}
+
+uint64_t IndexBytes(std::string_view beginning) {
+  uint64_t text = 0;
+  if (beginning.size() < sizeof text) return 0;
+  for (size_t i = sizeof text; i-- > 0;) {
+    text = text << 8 | static_cast<unsigned char>(beginning[i]);
+  }
+  const bool json = beginning.size() == sizeof text || beginning[sizeof text] == '{';
+  return text == 0 || text > kMaxIndex || !json ? 0 : sizeof text + text;
+}
+
+Result<std::vector<FileInSet>> ReadIndex(std::string_view index, uint64_t bytes) {
+  const auto bad = [](const std::string& why) {
+    return Status(Code::kInvalidArgument, reasons::kBadFormat, "its index of files " + why,
+                  "copy it to a file instead of a folder, and look at it");
+  };
+  const uint64_t length = IndexBytes(index);
+  if (length == 0 || length > index.size()) return bad("is cut off");
+  const auto json =
+      nlohmann::json::parse(index.substr(sizeof length, length - sizeof length), nullptr, false);
+  const auto is = [](const nlohmann::json& object, const char* key, auto wanted) {
+    const auto found = object.find(key);
+    return found != object.end() && *found == wanted;
+  };
+  if (!json.is_object() || !is(json, "onecopy", "pack") || !is(json, "version", 1) ||
+      !json.contains("files") || !json["files"].is_array()) {
+    return bad("is not one that this version can read");
+  }
+  std::vector<FileInSet> files;
+  std::set<std::string> names;
+  for (const nlohmann::json& each : json["files"]) {
+    FileInSet file;
+    if (!each.is_object() || !each.contains("name") || !each["name"].is_string()) {
+      return bad("has a file without a name");
+    }
+    file.name = each["name"];
+    const fs::path path(file.name);
+    const bool outside = std::any_of(path.begin(), path.end(), [](const fs::path& part) {
+      return part.empty() || part == "." || part == "..";
+    });
+    if (file.name.empty() || path.is_absolute() || outside ||
+        file.name.find('\0') != std::string::npos) {
+      return bad("has the name " + Quote(file.name) + ", which leads out of a folder");
+    }
+    if (!names.insert(file.name).second) return bad("has the name " + Quote(file.name) + " twice");
+    for (const auto& [key, value] :
+         {std::pair{"offset", &file.offset_bytes}, std::pair{"bytes", &file.bytes}}) {
+      if (!each.contains(key) || !each[key].is_number_unsigned()) {
+        return bad("has no " + std::string(key) + " of " + Quote(file.name));
+      }
+      *value = each[key];
+    }
+    if (file.offset_bytes > bytes || file.bytes > bytes - file.offset_bytes) {
+      return bad("places " + Quote(file.name) + " outside the buffer");
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
 }
 
 }  // namespace onecopy::cli

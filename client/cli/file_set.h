@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "onecopy/result.h"
@@ -47,5 +48,14 @@ struct Pack {
   uint64_t bytes = 0;
 };
 Pack MakePack(std::vector<FileInSet> files);
+
+// How long the index is that begins so, without its padding: 8 bytes and its text. 0: no index
+// begins so.
+uint64_t IndexBytes(std::string_view beginning);
+
+// The files that an index lists, of a buffer of `bytes`. INVALID_ARGUMENT (BAD_FORMAT) for a text
+// that is not an index, for a name that leads out of a folder or occurs twice, and for a file that
+// leaves the buffer: the buffer may be another user's.
+Result<std::vector<FileInSet>> ReadIndex(std::string_view index, uint64_t bytes);
 
 }  // namespace onecopy::cli

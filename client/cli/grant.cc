@@ -42,20 +42,20 @@ void WarnOfStranger(Session& session, Client& client, const GrantInfo& grant) {
   if (at == std::string::npos || session.quiet()) return;
   const std::string node = grant.to.substr(at + 1);
   if (client.GetNode(node).status().reason() != reasons::kPeerNotFound) return;
-  session.err() << "onecopy: warning: node " << Printable(client.node()) << " knows no node "
-                << Quote(node) << ", so nobody can use this grant until it does\n"
+  session.err() << "onecopy: warning: node " << Printable(client.node()) << " does not know node "
+                << Quote(node) << "; this grant has no effect until it does\n"
                 << "  try: onecopy node ls\n";
 }
 
 Status Add(Session& session, const GrantOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint parsed, ParseEndpoint(options.buffer));
   if (parsed.kind != ParsedEndpoint::Kind::kBuffer) {
-    return {Code::kInvalidArgument, reasons::kBadEndpoint, Quote(options.buffer) + " is no buffer",
-            "write NAME, or NAME@OFFSET+LENGTH"};
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            Quote(options.buffer) + " is not a buffer", "write NAME, or NAME@OFFSET+LENGTH"};
   }
   if (!options.read && !options.write) {
-    return {Code::kInvalidArgument, reasons::kBadArgument, "the grant would give no right",
-            "add --read, --write, or both"};
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "the grant allows neither reading nor writing", "add --read, --write, or both"};
   }
   CreateGrantRequest request;
   request.range = parsed.ToEndpoint();
@@ -89,7 +89,7 @@ Status ListGrants(Session& session, const std::string& typed, const std::string&
         parsed.offset_bytes.has_value()) {
       return {Code::kInvalidArgument, reasons::kBadEndpoint,
               Quote(typed) + " is not the name of a buffer here",
-              "write NAME, or nothing for all buffers"};
+              "write NAME, or leave it out for all buffers"};
     }
     buffer = parsed.name;
   }
@@ -124,37 +124,39 @@ Status Remove(Session& session, const std::vector<std::string>& ids) {
 }  // namespace
 
 void AddGrant(CLI::App& program, Command& chosen) {
-  CLI::App* group = program.add_subcommand("grant", "Rights of others on a buffer");
+  CLI::App* group = program.add_subcommand("grant", "Give other users access to your buffers");
   group->require_subcommand(1);
   auto options = std::make_shared<GrantOptions>();
 
   CLI::App* add =
-      group->add_subcommand("add", "Let somebody else read or write a range of a buffer");
+      group->add_subcommand("add", "Allow another user to read or write a range of a buffer");
   add->add_option("BUFFER", options->buffer, "NAME, or a range of it: NAME@4096+64MiB")->required();
-  add->add_option("--to", options->to, "Who: a uid here, or on another node: 1000@west")
+  add->add_option("--to", options->to,
+                  "The user: a uid on this node, or on another one as in 1000@west")
       ->type_name("UID[@NODE]")
       ->required();
-  add->add_flag("--read", options->read, "May be the source of their transfers");
-  add->add_flag("--write", options->write, "May be the destination of their transfers");
-  add->add_option("--for", options->lifetime, "Ends by itself after this time, as in --for 1h")
+  add->add_flag("--read", options->read,
+                "Allow reading: the range can be a source of their transfers");
+  add->add_flag("--write", options->write,
+                "Allow writing: the range can be a destination of their transfers");
+  add->add_option("--for", options->lifetime, "End the grant after this time, as in --for 1h")
       ->type_name("TIME");
   add->footer("Example: onecopy grant add frame@0+1MiB --to 1000@west --read --for 1h");
   add->callback(
       [options, &chosen] { chosen = [options](Session& s) { return Add(s, *options); }; });
 
-  CLI::App* list = group->add_subcommand(
-      "ls", "List the grants on your buffers, and those that were given to you");
-  list->add_option("NAME", options->buffer, "On this buffer of yours only");
-  list->add_option("--node", options->node, "On another node, as in --node west")
+  CLI::App* list =
+      group->add_subcommand("ls", "List the grants on your buffers and the grants given to you");
+  list->add_option("NAME", options->buffer, "Only the grants on this buffer of yours");
+  list->add_option("--node", options->node, "Ask another node, as in --node west")
       ->type_name("NODE");
   list->footer("Example: onecopy grant ls frame");
   list->callback([options, &chosen] {
     chosen = [options](Session& s) { return ListGrants(s, options->buffer, options->node); };
   });
 
-  CLI::App* remove =
-      group->add_subcommand("rm", "Take rights back; transfers that rely on them end");
-  remove->add_option("ID", options->ids, "Ids of grants, as `grant ls` shows them")->required();
+  CLI::App* remove = group->add_subcommand("rm", "Revoke grants; transfers that rely on them end");
+  remove->add_option("ID", options->ids, "Ids of grants, from `grant ls`")->required();
   remove->footer("Example: onecopy grant rm grant-000000000007");
   remove->callback(
       [options, &chosen] { chosen = [options](Session& s) { return Remove(s, options->ids); }; });

@@ -24,7 +24,7 @@ Result<uint64_t> WholeBytes(Client& client, const ParsedEndpoint& source) {
   }
   if (S_ISREG(file.st_mode)) return static_cast<uint64_t>(file.st_size);
   return Status(Code::kInvalidArgument, reasons::kBadSize,
-                Quote(source.typed) + " has no length that is known before it is read",
+                Quote(source.typed) + " has no known length before it is read",
                 "make the buffer first: onecopy buffer create NODE:NAME --size SIZE");
 }
 
@@ -33,34 +33,35 @@ Result<uint64_t> WholeBytes(Client& client, const ParsedEndpoint& source) {
 Result<uint64_t> BytesOf(Client& client, const ParsedEndpoint& source) {
   if (source.kind == Kind::kStream) {
     return Status(Code::kInvalidArgument, reasons::kBadSize,
-                  "standard input has no length that is known before it is read",
+                  "standard input has no known length before it is read",
                   "make the buffer first: onecopy buffer create NODE:NAME --size SIZE");
   }
   if (source.kind == Kind::kRemoteFile) {
     if (source.bytes.value_or(0) > 0) return *source.bytes;
     return Status(Code::kInvalidArgument, reasons::kBadSize,
-                  "how long " + Quote(source.typed) + " is, is not known here",
-                  "give the range that is meant: " + Quote(source.typed + "@0+LENGTH"));
+                  "cannot determine the size of " + Quote(source.typed),
+                  "give the range:  " + Quote(source.typed + "@0+LENGTH"));
   }
   ONECOPY_ASSIGN_OR_RETURN(const uint64_t whole, WholeBytes(client, source));
   const uint64_t offset = source.offset_bytes.value_or(0);
   if (offset > whole || source.bytes.value_or(0) > whole - offset) {
     return Status(Code::kOutOfRange, reasons::kRangeOutOfBuffer,
-                  Quote(source.typed) + " does not lie inside what it is a range of, which has " +
+                  Quote(source.typed) + " does not lie inside its source, which has  " +
                       std::to_string(whole) + " bytes");
   }
   const uint64_t bytes = source.bytes.value_or(whole - offset);
   if (bytes > 0) return bytes;
   return Status(Code::kInvalidArgument, reasons::kBadSize,
-                Quote(source.typed) + " is empty, and a buffer has at least one byte");
+                Quote(source.typed) + " is empty, and a buffer needs at least one byte");
 }
 
 Result<BufferInfo> MakeBuffer(Client& client, const ParsedEndpoint& where, uint64_t bytes,
                               const std::string& memory) {
   if (where.kind != Kind::kBuffer || where.offset_bytes.has_value()) {
-    return Status(Code::kInvalidArgument, reasons::kBadEndpoint,
-                  "--create makes a whole buffer, and " + Quote(where.typed) + " is none",
-                  "write NODE:NAME or NAME as DST");
+    return Status(
+        Code::kInvalidArgument, reasons::kBadEndpoint,
+        "--create makes a whole buffer, and " + Quote(where.typed) + " is not a whole buffer",
+        "write NODE:NAME or NAME as DST");
   }
   CreateBufferRequest request;
   request.node = where.node;
@@ -74,7 +75,7 @@ Result<BufferInfo> MakeBuffer(Client& client, const ParsedEndpoint& where, uint6
 Status AdviseOnTaken(const Status& failure) {
   if (failure.reason() != reasons::kNameTaken) return failure;
   return {failure.code(), failure.reason(), failure.message(),
-          "leave --create out to copy into it, choose another name, or remove that one"};
+          "leave out --create to copy into it, choose another name, or remove it first"};
 }
 
 Status Unmake(Client& client, const BufferInfo& made, const Status& why) {
@@ -82,7 +83,7 @@ Status Unmake(Client& client, const BufferInfo& made, const Status& why) {
   if (removed.ok()) return why;
   return {why.code(), why.reason(),
           why.message() + "; and buffer " + made.node + ":" + made.name +
-              ", which was made for it, could not be removed: " + removed.message(),
+              ", which this copy created, could not be removed: " + removed.message(),
           why.remedy()};
 }
 

@@ -8,6 +8,7 @@
 #include "client/cli/output/escape.h"
 #include "client/cli/ranges_file.h"
 #include "onecopy/reasons.h"
+#include "transport/core/nearest.h"
 
 namespace onecopy::cli {
 namespace {
@@ -21,7 +22,7 @@ bool IsLocal(const ParsedEndpoint& end) {
 Status RefuseTwoFiles(const MoveEnds& ends) {
   if (!IsLocal(ends.source) || !IsLocal(ends.destination)) return OkStatus();
   return {Code::kInvalidArgument, reasons::kBadEndpoint,
-          "both ends are files here, and no buffer is among them",
+          "both ends are files on this node, and neither is a buffer",
           "use cp(1) or cat(1), or name a buffer as NODE:NAME or NAME"};
 }
 
@@ -35,7 +36,7 @@ Status CheckRemoteFiles(const MoveEnds& ends) {
     if (file.kind != Kind::kRemoteFile || other.kind == Kind::kBuffer) return OkStatus();
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
             "both ends are files, " + Quote(file.typed) + " of another node",
-            "copy the one into a buffer, and that into the other"};
+            "copy the first file into a buffer, then the buffer into the other file"};
   };
   ONECOPY_RETURN_IF_ERROR(check(ends.source, ends.destination));
   return check(ends.destination, ends.source);
@@ -47,7 +48,7 @@ std::string CheckCopies(const std::string& typed) {
   const char* end = typed.data() + typed.size();
   const auto [parsed, error] = std::from_chars(typed.data(), end, copies);
   if (error == std::errc() && parsed == end) return {};
-  return Quote(typed) + " is no number of copies; write a whole number such as 1 or 3";
+  return Quote(typed) + " is not a number of copies; write a whole number such as 1 or 3";
 }
 
 bool FileExists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -66,8 +67,7 @@ Status CheckRangeMeant(const ParsedEndpoint& end) {
   if (end.bytes) other += "+" + std::to_string(*end.bytes) + "B";
   return {Code::kInvalidArgument, reasons::kBadEndpoint,
           Quote(end.typed) + " is a range of " + Quote(end.path) +
-              ", and there is a file of that "
-              "whole name, too",
+              ", and a file with that whole name exists too",
           "write " + ShellWord(end.typed + "@0") + " for that file, or " + ShellWord(other) +
               " for the range"};
 }
@@ -84,6 +84,25 @@ Status SuggestWholeName(const Status& status, const MoveEnds& ends) {
   return status;
 }
 
+// Whether `status` says that this buffer does not exist. `node` is where an end without one is.
+bool IsMissing(const Status& status, const ParsedEndpoint& end, const std::string& node) {
+  if (end.kind != Kind::kBuffer) return false;
+  const std::string& at = end.node.empty() ? node : end.node;
+  const std::string name = " has no buffer \"" + end.name + "\"";
+  return status.message().find(at.empty() ? name : "node " + at + name) != std::string::npos;
+}
+
+// "did you mean west:weights? " where the caller may use a buffer with a similar name; else empty.
+std::string SimilarBuffer(Client& client, const ParsedEndpoint& end) {
+  const Result<std::vector<BufferInfo>> buffers = client.ListBuffers(end.node);
+  if (!buffers.ok()) return {};
+  std::vector<std::string> names;
+  for (const BufferInfo& buffer : *buffers) names.push_back(buffer.name);
+  const std::string nearest = Nearest(end.name, names);
+  if (nearest.empty()) return {};
+  return "did you mean " + (end.node.empty() ? nearest : end.node + ":" + nearest) + "? ";
+}
+
 }  // namespace
 
 void AddMoveOptions(CLI::App& command, MoveOptions& options) {
@@ -98,22 +117,22 @@ void AddMoveOptions(CLI::App& command, MoveOptions& options) {
 void AddPolicyOptions(CLI::App& command, MoveOptions& options) {
   command
       .add_option("--path", options.policy.path_glob,
-                  "Only a path whose name fits, as in --path 'rdma-*'; else fail")
+                  "Require a path with a matching name, as in --path 'rdma-*'")
       ->type_name("GLOB");
   command
       .add_option("--at-most", options.policy.at_most_copies,
-                  "Only a path of at most N copies, as in --at-most 1; else fail")
+                  "Require at most N copies, as in --at-most 1")
       ->type_name("N")
       ->check(CLI::Validator([](std::string& typed) { return CheckCopies(typed); }, ""));
-  command.add_option("--link", options.policy.link, "Only this link, as in --link tcp")
+  command.add_option("--link", options.policy.link, "Require this link, as in --link tcp")
       ->type_name("NAME");
   command
       .add_option(
           "--ranges", options.ranges_file,
-          "Only these ranges, in one transfer: a file of JSON lines, or - for standard input")
+          "Move only these ranges, in one transfer: a file of JSON lines, or - for standard input")
       ->type_name("FILE");
   command.add_flag("--allow-emulated", options.policy.allow_emulated,
-                   "Let a path over a software RDMA device count for --at-most");
+                   "Let --at-most accept a path over a software RDMA device");
 }
 
 Result<MoveEnds> ParseEnds(const MoveOptions& options) {
@@ -142,41 +161,53 @@ LocalFile ToLocalFile(const ParsedEndpoint& end, bool is_source) {
   return {end.path, -1, end.offset_bytes, end.bytes};
 }
 
-Status Suggest(const Status& status, const MoveEnds& ends, const std::string& own_node) {
+Status Suggest(const Status& status, const MoveEnds& ends, Client& client) {
   if (status.reason() == reasons::kFileNotFound || status.reason() == reasons::kRangeOutOfBuffer) {
     return SuggestWholeName(status, ends);
   }
   if (status.reason() != reasons::kBufferNotFound) return status;
   for (const ParsedEndpoint* end : {&ends.source, &ends.destination}) {
+    if (!IsMissing(status, *end, client.node())) continue;
     // A source must be there; a destination may be about to be made.
-    const bool meant =
+    const bool file =
         end->bare && (FileExists(end->name) || (end == &ends.destination && !IsLocal(ends.source)));
-    const std::string missing = "node " + own_node + " has no buffer \"" + end->name + "\"";
-    if (!meant || status.message().find(missing) == std::string::npos) continue;
-    const std::string file = ShellWord("./" + end->typed);
-    const std::string hint = FileExists(end->name)
-                                 ? "there is a file of that name here: write " + file
-                                 : "to write a file here: " + file;
-    return Status(status.code(), status.reason(), status.message(),
-                  hint + (status.remedy().empty() ? "" : "; or " + status.remedy()));
+    std::string hint = SimilarBuffer(client, *end);
+    if (file) {
+      const std::string path = ShellWord("./" + end->typed);
+      hint += FileExists(end->name) ? "a file of that name exists here: write " + path
+                                    : "to write a file here: " + path;
+      hint += status.remedy().empty() ? "" : "; or ";
+    }
+    return Status(status.code(), status.reason(), status.message(), hint + status.remedy());
   }
   return status;
+}
+
+Status SuggestCreate(const Status& status, const MoveEnds& ends) {
+  const ParsedEndpoint& end = ends.destination;
+  if (status.reason() != reasons::kBufferNotFound || end.kind != Kind::kBuffer ||
+      end.offset_bytes || !IsMissing(status, end, end.node)) {
+    return status;
+  }
+  return Status(status.code(), status.reason(), status.message(),
+                "let cp make the buffer: --create; or " + status.remedy());
 }
 
 Result<RangeList> RangesOf(const MoveOptions& options, const MoveEnds& ends) {
   if (options.ranges_file.empty()) return RangeList();
   if (ends.source.kind == Kind::kStream || ends.destination.kind == Kind::kStream) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "--ranges needs two ends that have them, and one is a stream",
-                  "name a buffer or a file here");
+                  "--ranges needs a buffer or a regular file at both ends, and one end is a stream",
+                  "name a buffer or a file on this node");
   }
   ONECOPY_ASSIGN_OR_RETURN(RangeList list, ReadRangesFile(options.ranges_file));
   const bool several = !list.more_sources.empty() || !list.more_destinations.empty();
   if (several && (IsLocal(ends.source) || IsLocal(ends.destination))) {
-    return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  Quote(options.ranges_file) +
-                      " names several buffers, and a file is copied from or to one at a time",
-                  "copy for each buffer on its own");
+    return Status(
+        Code::kInvalidArgument, reasons::kBadArgument,
+        Quote(options.ranges_file) +
+            " names several buffers, and a file can be copied from or to only one at a time",
+        "run one copy for each buffer");
   }
   return list;
 }

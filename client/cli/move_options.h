@@ -39,10 +39,13 @@ Result<MoveEnds> LocateFiles(MoveEnds ends, const std::string& own_node);
 // As a file of this process: kFile, or kStream as standard input or output.
 LocalFile ToLocalFile(const ParsedEndpoint& end, bool is_source);
 
-// A failure of what was typed, with what may have been meant: "write ./word" where a word that is
-// no buffer of this node is, or may become, a file here; and that the end of a file's name was read
-// as a range.
-Status Suggest(const Status& status, const MoveEnds& ends, const std::string& own_node);
+// A failure of what was typed, with what may have been meant: a buffer with a similar name; "write
+// ./word" if a word that is not a buffer of this node is, or may become, a file here; and that the
+// end of a file's name was read as a range. Asks the daemon for its buffers.
+Status Suggest(const Status& status, const MoveEnds& ends, Client& client);
+
+// A destination buffer that does not exist, with the option of `cp` that makes it.
+Status SuggestCreate(const Status& status, const MoveEnds& ends);
 
 // The ranges that --ranges names; none where it is not there. A stream has none, and a file none of
 // several buffers.

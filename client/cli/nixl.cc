@@ -30,8 +30,8 @@ Result<fs::path> OwnPackages() {
   }
   return Status(Code::kFailedPrecondition, reasons::kNixlMissing,
                 "this program, " + program.string() +
-                    ", is not that of the Python package, which brings the plug-in",
-                "install the package beside NIXL (pip install onecopy), and use its program");
+                    ", is not the one in the Python package, which contains the plug-in",
+                "install the package beside NIXL (pip install onecopy) and run its `onecopy`");
 }
 
 // The folder of that variable; empty: none, as of a service.
@@ -48,9 +48,10 @@ Result<fs::path> DefaultCache() {
   if (const fs::path home = FolderOf("HOME"); !home.empty()) {
     return home / ".cache" / "onecopy" / "nixl";
   }
-  return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                "neither HOME nor XDG_CACHE_HOME names a folder where one for NIXL could be made",
-                "name a folder of your own with --cache, such as the service's StateDirectory");
+  return Status(
+      Code::kFailedPrecondition, reasons::kNotApplicable,
+      "neither HOME nor XDG_CACHE_HOME names a folder in which to make the plug-in folder",
+      "name a folder that you own with --cache, such as the service's StateDirectory");
 }
 
 Status PrintPluginFolder(Session& session, const Options& options) {
@@ -82,22 +83,24 @@ Status PrintPluginFolder(Session& session, const Options& options) {
 void AddNixlPluginDir(CLI::App& program, Command& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand(
-      "nixl-plugin-dir", "Print a folder for NIXL_PLUGIN_DIR, with NIXL's plug-ins and ONECOPY");
+      "nixl-plugin-dir", "Print a folder for NIXL_PLUGIN_DIR that has NIXL's plug-ins and ONECOPY");
   command
-      ->add_option("--packages", options->packages,
-                   "site-packages where NIXL's wheel is installed (else where this program's "
-                   "own package is)")
+      ->add_option(
+          "--packages", options->packages,
+          "site-packages that contains NIXL's wheel (else the one of this program's package)")
       ->type_name("DIR");
-  command->add_option("--nixl", options->nixl, "Which, where both are: nixl_cu12 or nixl_cu13")
+  command
+      ->add_option("--nixl", options->nixl,
+                   "The package to use if both are installed: nixl_cu12 or nixl_cu13")
       ->type_name("PACKAGE");
-  command->add_option("--plugin", options->plugin, "Another libplugin_ONECOPY.so")
+  command->add_option("--plugin", options->plugin, "Use another libplugin_ONECOPY.so")
       ->type_name("FILE");
   command
-      ->add_option("--cache", options->cache,
-                   "Where the folder is made (else $XDG_CACHE_HOME/onecopy/nixl, "
-                   "~/.cache/onecopy/nixl)")
+      ->add_option(
+          "--cache", options->cache,
+          "Parent of the folder (else $XDG_CACHE_HOME/onecopy/nixl, ~/.cache/onecopy/nixl)")
       ->type_name("DIR");
-  command->footer(R"(Needs no daemon. NIXL's own plug-ins stay as they are: the folder has links.
+  command->footer(R"(Needs no daemon. NIXL's own plug-ins stay unchanged: the folder contains links.
 
 Example:
   export NIXL_PLUGIN_DIR=$(onecopy nixl-plugin-dir))");

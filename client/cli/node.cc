@@ -83,8 +83,8 @@ void AddNode(CLI::App& program, Command& chosen) {
   list->footer("Example: onecopy node ls");
   list->callback([&chosen] { chosen = ListNodes; });
 
-  CLI::App* show =
-      group->add_subcommand("show", "Show memories, links, stores and devices: usable, or why not");
+  CLI::App* show = group->add_subcommand(
+      "show", "Show memories, links, stores and devices, and why one is not usable");
   show->add_option("NODE", *name, "Name of a peer (else this node)");
   show->footer("Example: onecopy node show west");
   show->callback([name, &chosen] { chosen = [name](Session& s) { return ShowNode(s, *name); }; });
@@ -101,14 +101,15 @@ void AddNode(CLI::App& program, Command& chosen) {
   undrain->footer("Example: onecopy node undrain");
   undrain->callback([&chosen] { chosen = [](Session& s) { return Drain(s, false, false); }; });
 
-  CLI::App* release = group->add_subcommand("release", "Close what the daemon holds open on a GPU");
+  CLI::App* release = group->add_subcommand(
+      "release", "Close the daemon's context on a GPU, which frees its memory");
   release->add_option("DEVICE", *name, "cuda:0 (nvidia-smi's order), a PCI address or a UUID")
       ->required();
   release->footer("Example: onecopy node release cuda:0");
   release->callback([name, &chosen] { chosen = [name](Session& s) { return Release(s, *name); }; });
 
   CLI::App* level =
-      group->add_subcommand("log-level", "Change how much the daemon logs, until it ends");
+      group->add_subcommand("log-level", "Change the log level until the daemon ends");
   level->add_option("LEVEL", *name, "debug, info, warning or error")->required();
   level->footer("Example: onecopy node log-level debug");
   level->callback([name, &chosen] { chosen = [name](Session& s) { return SetLevel(s, *name); }; });

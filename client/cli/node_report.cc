@@ -93,7 +93,7 @@ void PrintRates(std::ostream& out, const NodeInfo& node) {
     table.PrintRows(out, "  ");
   }
   if (node.slow_transfers > 0) {
-    out << "  transfers far slower than was measured before: " << node.slow_transfers << '\n';
+    out << "  transfers far slower than measured before:  " << node.slow_transfers << '\n';
   }
 }
 
@@ -102,12 +102,13 @@ void PrintRates(std::ostream& out, const NodeInfo& node) {
 void PrintTopology(std::ostream& out, const NodeCapability& node) {
   const Topology& topology = node.topology;
   if (topology.devices.empty()) {
-    out << "topology\n  no GPU, RDMA device or NVMe is known\n";
+    out << "topology\n  no GPU, RDMA device or NVMe drive found\n";
     return;
   }
   out << "topology, by " << Printable(topology.source) << '\n';
   if (topology.virtual_machine) {
-    out << "  a virtual machine: these distances are what it claims, and none is relied on\n";
+    out << "  a virtual machine: these distances are its claims, and onecopy does not rely on "
+           "them\n";
   }
   std::vector<std::vector<std::string>> rows = MatrixRows(topology);
   for (size_t i = 1; i < rows.size(); ++i) {
@@ -158,7 +159,7 @@ void PrintNode(std::ostream& out, const NodeInfo& node) {
   }
   table.PrintRows(out, "");
   if (!node.capabilities.has_value()) {
-    out << "its memories and links are not known yet: this node has not reached it\n";
+    out << "its memories and links are unknown: this node has not reached it yet\n";
     return;
   }
   out << "memories\n";

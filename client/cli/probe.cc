@@ -12,7 +12,7 @@ Status Probe(Session& session, const std::string& name) {
   if (session.json()) {
     Print(session.out(), ListToJson(probes));
   } else if (probes.empty()) {
-    session.out() << "nothing to probe: no RDMA device here, and no peer is connected\n";
+    session.out() << "nothing to probe: this node has no RDMA device and no connected peer\n";
   } else {
     PrintProbes(session.out(), probes, "");
   }
@@ -24,8 +24,7 @@ Status Probe(Session& session, const std::string& name) {
 void AddProbe(CLI::App& program, Command& chosen) {
   auto name = std::make_shared<std::string>();
   CLI::App* probe = program.add_subcommand(
-      "probe",
-      "Try reads from a peer, and through this node's own devices, and show how fast each was");
+      "probe", "Measure reads from a peer, and through this node's own devices");
   probe->add_option("NODE", *name, "Name of a node (else this one and every connected peer)");
   probe->footer("Example: onecopy probe west");
   probe->callback([name, &chosen] { chosen = [name](Session& s) { return Probe(s, *name); }; });

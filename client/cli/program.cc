@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "client/cli/commands.h"
 #include "client/cli/output/escape.h"
@@ -10,12 +12,13 @@
 #include "client/cli/version.h"
 #include "onecopy/reasons.h"
 #include "transport/core/exit_status.h"
+#include "transport/core/nearest.h"
 
 namespace onecopy::cli {
 namespace {
 
 constexpr char kDescription[] =
-    "Moves GPU and host memory between machines, and proves which path it took.";
+    "Moves GPU and host memory between machines, and proves how many copies it took.";
 constexpr char kFooter[] =
     R"(An end of a copy is
   NODE:NAME, NAME        a buffer on a node, or here
@@ -63,9 +66,67 @@ std::string UnknownCommand(const CLI::App& program) {
   const bool group = !typed.app->get_subcommands([](const CLI::App*) { return true; }).empty();
   if (!group) return {};
   for (const std::string& word : program.remaining(true)) {
-    if (!word.starts_with('-')) return Quote(word) + " is no command of `" + typed.name + "`";
+    if (!word.starts_with('-')) return Quote(word) + " is not a command of `" + typed.name + "`";
   }
   return {};
+}
+
+// What other programs call our commands.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kOtherNames = {{
+    {"list", "ls"},
+    {"copy", "cp"},
+    {"remove", "rm"},
+    {"delete", "rm"},
+    {"del", "rm"},
+    {"new", "create"},
+    {"make", "create"},
+    {"add", "create"},
+    {"get", "show"},
+    {"info", "show"},
+    {"plan", "explain"},
+    {"stop", "cancel"},
+}};
+
+// "did you mean `onecopy buffer ls`? ", where that is a command; else empty.
+std::string MeantCommand(const CLI::App& program) {
+  const TypedCommand typed = Typed(program);
+  std::string wrong;
+  for (const std::string& word : program.remaining(true)) {
+    if (word.starts_with('-')) continue;
+    wrong = word;
+    break;
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : typed.app->get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  for (const auto& [other, ours] : kOtherNames) {
+    if (wrong == other && std::find(names.begin(), names.end(), ours) != names.end()) {
+      return "did you mean `" + typed.name + " " + std::string(ours) + "`? ";
+    }
+  }
+  const std::string nearest = Nearest(wrong, names);
+  return nearest.empty() ? nearest : "did you mean `" + typed.name + " " + nearest + "`? ";
+}
+
+// "did you mean --path? "; else empty.
+std::string MeantOption(const CLI::App& app, const std::string& typed) {
+  std::vector<std::string> names;
+  for (const CLI::App* of = &app; of != nullptr; of = of->get_parent()) {
+    for (const CLI::Option* option : of->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  const std::string nearest = Nearest(typed.substr(0, typed.find('=')), names);
+  return nearest.empty() ? nearest : "did you mean " + nearest + "? ";
+}
+
+// What was probably meant by the words that were typed; else empty.
+std::string Meant(const CLI::App& program) {
+  if (!UnknownCommand(program).empty()) return MeantCommand(program);
+  const std::vector<std::string> left = program.remaining(true);
+  const bool option = !left.empty() && left[0].starts_with("--") && left[0] != "--";
+  return option ? MeantOption(*Typed(program).app, left[0]) : "";
 }
 
 // What is wrong with the words that were typed.
@@ -78,17 +139,16 @@ std::string Explain(const CLI::App& program, const CLI::ParseError& error) {
     return error.get_exit_code() == static_cast<int>(code);
   };
   if (is(CLI::ExitCodes::ExtrasError) && option) {
-    return Quote(left[0]) + " is no option of `" + typed.name + "`";
+    return Quote(left[0]) + " is not an option of `" + typed.name + "`";
   }
   const std::string command = typed.app->get_name();
   const bool ends = is(CLI::ExitCodes::ExtrasError) || is(CLI::ExitCodes::RequiredError);
   if (!ends || (command != "cp" && command != "explain")) return error.what();
   return command + " takes one source and one destination" +
-         (left.empty() ? "" : ", and " + Quote(left[0]) + " is left over");
+         (left.empty() ? "" : ", and " + Quote(left[0]) + " is one too many");
 }
 
 void Define(CLI::App& program, GlobalOptions& options, Command& chosen) {
-  program.footer(kFooter);
   program.require_subcommand(1);
   program.fallthrough();
   program
@@ -111,6 +171,7 @@ void Define(CLI::App& program, GlobalOptions& options, Command& chosen) {
   AddCert(program, chosen);
   AddNixlPluginDir(program, chosen);
   AddTop(program, chosen);
+  program.footer(kFooter);  // last: commands that have none of their own would take it over
 }
 
 }  // namespace
@@ -135,14 +196,14 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
   } catch (const CLI::Success& wanted) {  // --help, --version
     if (const std::string unknown = UnknownCommand(program); !unknown.empty()) {
       return Fail(Status(Code::kInvalidArgument, reasons::kBadArgument, unknown,
-                         "see `" + Typed(program).name + " --help`"),
+                         MeantCommand(program) + "see `" + Typed(program).name + " --help`"),
                   json, out, err);
     }
     program.exit(wanted, out, err);
     return 0;
   } catch (const CLI::ParseError& error) {
     return Fail(Status(Code::kInvalidArgument, reasons::kBadArgument, Explain(program, error),
-                       "see `" + Typed(program).name + " --help`"),
+                       Meant(program) + "see `" + Typed(program).name + " --help`"),
                 json, out, err);
   }
   Session session(options, out, err);
@@ -150,9 +211,8 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
   out.flush();
   if (!status.ok()) return Fail(status, options.json, session.out(), err);
   if (!out) {
-    return Fail(Status(Code::kInternal, reasons::kIo,
-                       "what was printed could not be written to standard output"),
-                false, out, err);
+    return Fail(Status(Code::kInternal, reasons::kIo, "could not write to standard output"), false,
+                out, err);
   }
   return ExitStatusOf(session.outcome());
 }

@@ -23,7 +23,7 @@ Status Bad(const std::string& why) {
 
 Result<uint64_t> ParseNumber(const nlohmann::json& value, const std::string& name) {
   if (value.is_number_unsigned()) return value.get<uint64_t>();
-  if (!value.is_string()) return Bad(Quote(name) + " is no size");
+  if (!value.is_string()) return Bad(Quote(name) + " is not a size");
   auto bytes = ParseBytes(value.get<std::string>());
   if (!bytes.ok()) return bytes.status().WithContext(Quote(name));
   return bytes;
@@ -39,7 +39,7 @@ class Names {
     const auto [known, added] = numbers_.try_emplace(name, names_->size() + 1);
     if (!added) return known->second;
     if (names_->size() + 1 >= kMaxBuffers) {
-      return Bad("more than " + std::to_string(kMaxBuffers) + " buffers are named");
+      return Bad("the ranges name more than " + std::to_string(kMaxBuffers) + " buffers");
     }
     names_->push_back(name);
     return known->second;
@@ -53,16 +53,16 @@ class Names {
 Result<StridedRange> ParseRange(const nlohmann::json& object, Names& names, uint32_t* buffer) {
   if (!object.is_object()) return Bad("a range must be a JSON object");
   if (!object.contains("offset") || !object.contains("bytes")) {
-    return Bad("a range has no \"offset\" or no \"bytes\"");
+    return Bad("a range needs \"offset\" and \"bytes\"");
   }
   if (object.contains("stride") != object.contains("count")) {
-    return Bad("\"stride\" and \"count\" belong together");
+    return Bad("\"stride\" and \"count\" must be given together");
   }
   StridedRange range;
   for (const auto& [name, value] : object.items()) {
     if (name == "buffer") {
       if (!value.is_string() || value.get<std::string>().empty()) {
-        return Bad("\"buffer\" is no name");
+        return Bad("\"buffer\" is not a name");
       }
       ONECOPY_ASSIGN_OR_RETURN(*buffer, names.NumberOf(value.get<std::string>()));
       continue;
@@ -72,7 +72,7 @@ Result<StridedRange> ParseRange(const nlohmann::json& object, Names& names, uint
                             : name == "stride" ? &range.stride
                             : name == "count"  ? &range.count
                                                : nullptr;
-    if (field == nullptr) return Bad(Quote(name) + " is no field of a range");
+    if (field == nullptr) return Bad(Quote(name) + " is not a field of a range");
     ONECOPY_ASSIGN_OR_RETURN(*field, ParseNumber(value, name));
   }
   return range;
@@ -82,7 +82,7 @@ Result<RangePair> ParseLine(const std::string& line, Names& sources, Names& dest
   const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
   const bool pair = object.is_object() && object.size() == 2 && object.contains("source") &&
                     object.contains("destination");
-  if (!pair) return Bad("this is no JSON object with \"source\" and \"destination\"");
+  if (!pair) return Bad("this is not a JSON object with \"source\" and \"destination\"");
   RangePair ranges;
   ONECOPY_ASSIGN_OR_RETURN(ranges.source,
                            ParseRange(object["source"], sources, &ranges.source_buffer));

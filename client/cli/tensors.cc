@@ -27,9 +27,10 @@ Result<TensorFile> OpenTensors(MoveEnds* ends) {
   ParsedEndpoint& source = ends->source;
   if (source.kind != ParsedEndpoint::Kind::kFile || source.offset_bytes || source.bytes ||
       ends->destination.kind != ParsedEndpoint::Kind::kBuffer) {
-    return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "--tensors is for a whole safetensors file that goes into a buffer",
-                  "onecopy cp ./model.safetensors NODE:NAME --tensors");
+    return Status(
+        Code::kInvalidArgument, reasons::kBadArgument,
+        "--tensors needs a whole safetensors file as the source and a buffer as the destination",
+        "onecopy cp ./model.safetensors NODE:NAME --tensors");
   }
   TensorFile file;
   file.fd = os::UniqueFd(::open(source.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));

@@ -11,7 +11,8 @@ Result<std::chrono::milliseconds> ParseTimeOption(const std::string& option,
   if (!time.ok()) return time.status().WithContext(option);
   if (time->count() > 0) return *time;
   return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                option + ": no time is left with " + typed, "leave the option out for no limit");
+                option + ": no time would be left with " + typed,
+                "leave out the option for no limit");
 }
 
 }  // namespace onecopy::cli

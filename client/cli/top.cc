@@ -85,10 +85,11 @@ Status RunTop(Session& session) {
 }  // namespace
 
 void AddTop(CLI::App& program, Command& chosen) {
-  CLI::App* command = program.add_subcommand("top", "Live table of transfers, lanes and rates");
+  CLI::App* command =
+      program.add_subcommand("top", "Show a live table of transfers, lanes and rates");
   command->footer(
-      "Refreshes every second until Ctrl-C; prints once where standard output is no terminal, or "
-      "with --json.\nExample: onecopy top");
+      "Refreshes every second until Ctrl-C. Prints once with --json, or if standard output is not "
+      "a terminal.\nExample: onecopy top");
   command->callback([&chosen] { chosen = RunTop; });
 }
 

@@ -48,7 +48,7 @@ void PrintUnarrived(std::ostream& out, const TransferInfo& transfer) {
 
 void PrintTransfer(std::ostream& out, const TransferInfo& transfer) {
   out << "transfer " << Printable(transfer.id.str()) << ", " << StateName(transfer.state)
-      << ", ordered by " << Printable(transfer.owner) << ", this node is the "
+      << ", requested by  " << Printable(transfer.owner) << ", this node is the "
       << RoleName(transfer.role) << '\n';
   if (transfer.state == TransferState::kSucceeded) {
     PrintReceipt(out, MoveOf(transfer));
@@ -121,21 +121,21 @@ void AddTransfer(CLI::App& program, Command& chosen) {
   list->callback([&chosen] { chosen = ListTransfers; });
 
   CLI::App* show = group->add_subcommand("show", "Show one transfer and its receipt");
-  show->add_option("ID", *id, "As `transfer ls` shows it")->required();
+  show->add_option("ID", *id, "Id from `transfer ls`")->required();
   show->footer("Example: onecopy transfer show 9f3c2a71d04be856");
   show->callback([id, &chosen] { chosen = [id](Session& s) { return ShowTransfer(s, *id); }; });
 
   CLI::App* watch =
       group->add_subcommand("watch", "Wait for the end of a transfer and print its receipt");
-  watch->add_option("ID", *id, "As `transfer ls` shows it")->required();
+  watch->add_option("ID", *id, "Id from `transfer ls`")->required();
   watch->footer(
       "Example: onecopy transfer watch 9f3c2a71d04be856\n"
-      "Exits as `cp` would. Ctrl-C ends the watching, not the transfer.");
+      "Exits with the status of `cp`. Ctrl-C ends the watching, not the transfer.");
   watch->callback([id, &chosen] { chosen = [id](Session& s) { return Watch(s, *id); }; });
 
   CLI::App* cancel =
-      group->add_subcommand("cancel", "Cancel a transfer and wait until nothing moves any more");
-  cancel->add_option("ID", *id, "As `transfer ls` shows it")->required();
+      group->add_subcommand("cancel", "Cancel a transfer and wait until no more bytes move");
+  cancel->add_option("ID", *id, "Id from `transfer ls`")->required();
   cancel->footer("Example: onecopy transfer cancel 9f3c2a71d04be856");
   cancel->callback([id, &chosen] { chosen = [id](Session& s) { return Cancel(s, *id); }; });
 }

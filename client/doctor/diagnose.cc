@@ -30,11 +30,11 @@ std::string WhyNotProven(const Facts& facts) {
   if (facts.daemon.peers.empty()) return "the daemon has no peer, so nothing was moved to one";
   for (const Probe& probe : facts.probes) {
     if (probe.MovedGpuMemory() && probe.emulated) {
-      return "the RDMA devices that moved GPU memory are emulated, which proves nothing of "
+      return "the RDMA devices that moved GPU memory are emulated, which proves nothing about "
              "hardware";
     }
     if (probe.MovedGpuMemory()) {
-      return "GPU memory was moved over RDMA within this node, and none from a peer";
+      return "GPU memory moved over RDMA within this node, but not from a peer";
     }
   }
   return "no probe of the daemon moved GPU memory from a peer over RDMA";
@@ -92,11 +92,11 @@ Diagnosis Diagnose(const Facts& facts) {
       finding.evidence += "; it did not stop the probe";
     }
   } else {
-    findings.Add("NOT_PROVEN", Severity::kBlocks, WhyNotProven(facts),
-                 facts.daemon.answered
-                     ? "clear what else blocks, then run `onecopy probe` with a peer connected"
-                     : "start onecopyd with a peer, then run `onecopy probe`, and `onecopy doctor` "
-                       "again");
+    findings.Add(
+        "NOT_PROVEN", Severity::kBlocks, WhyNotProven(facts),
+        facts.daemon.answered
+            ? "fix the other findings, connect a peer, then run `onecopy probe`"
+            : "start onecopyd with a peer, run `onecopy probe`, then `onecopy doctor` again");
   }
   diagnosis.findings = std::move(findings.list());
   std::stable_sort(diagnosis.findings.begin(), diagnosis.findings.end(),

@@ -64,12 +64,12 @@ void EvaluateLanes(const Facts& facts, Findings& findings) {
       if (!other.used && other.bytes_per_second > best->bytes_per_second) best = &other;
     }
     if (!Slower(used.bytes_per_second, best->bytes_per_second)) continue;
-    findings.Add(
-        "SLOWER_NIC_USED", Severity::kSlows,
-        "lanes take " + DescribeProbe(used) + " at " + Rate(used.bytes_per_second) + ", and " +
-            DescribeProbe(*best) + " was measured at " + Rate(best->bytes_per_second),
-        "onecopy probe, so that lanes are chosen anew; see [rdma] devices for what is shut "
-        "out");
+    findings.Add("SLOWER_NIC_USED", Severity::kSlows,
+                 "lanes take " + DescribeProbe(used) + " at " + Rate(used.bytes_per_second) +
+                     ", and " + DescribeProbe(*best) + " was measured at " +
+                     Rate(best->bytes_per_second),
+                 "run `onecopy probe`, so that the daemon chooses its lanes again; check which "
+                 "devices [rdma] devices excludes");
   }
 }
 
@@ -102,8 +102,8 @@ void EvaluatePeerMtus(const Facts& facts, Findings& findings) {
       findings.Add("MTU_MISMATCH", Severity::kSlows,
                    own.name + " moves " + own.bytes + " bytes a packet, and " + other->name +
                        " of " + peer.name + " " + other->bytes,
-                   "give the network devices of both nodes, and the switches between, one MTU: ip "
-                   "link set NETDEV mtu 9000");
+                   "set the same MTU on the network devices of both nodes and on the switches "
+                   "between them: ip link set NETDEV mtu 9000");
       break;
     }
   }
@@ -122,9 +122,9 @@ void EvaluateCertificates(const Facts& facts, Findings& findings) {
                  expiry.what + " (" + expiry.file +
                      (ended ? ") has expired, at " : ") expires at ") +
                      tls::TimeText(expiry.until) +
-                     (ended ? ": peers do not believe this node, or it does not believe them" : ""),
-                 "put a new one in its place: onecopy cert issue, or your authority; the daemon "
-                 "reads it within a minute");
+                     (ended ? ": peers will reject this node, or this node will reject them" : ""),
+                 "replace it (onecopy cert issue, or your CA); the daemon reads the new file "
+                 "within a minute");
   }
 }
 
@@ -148,8 +148,8 @@ void EvaluateUcx(const Facts& facts, Findings& findings) {
     const std::string seen = "UCX " + facts.ucx.version + " has these modules in " +
                              facts.ucx.modules_folder + ": " + Join(facts.ucx.modules, 12);
     const std::string remedy =
-        "install a vendor's UCX that has verbs and CUDA (HPC-X, DOCA-OFED), and name its "
-        "libucp.so.0 under [libraries] ucx; the verbs link does without UCX";
+        "install a vendor's UCX with verbs and CUDA (HPC-X, DOCA-OFED) and set [libraries] ucx to "
+        "its libucp.so.0; the verbs link does not need UCX";
     if (!facts.ucx.verbs) findings.Add("UCX_WITHOUT_VERBS", Severity::kNote, seen, remedy);
     if (!facts.ucx.cuda) findings.Add("UCX_WITHOUT_CUDA", Severity::kNote, seen, remedy);
   }
@@ -160,8 +160,8 @@ void EvaluateUcx(const Facts& facts, Findings& findings) {
     if (theirs == nullptr || theirs->version.empty() || theirs->version == own->version) continue;
     findings.Add("UCX_VERSIONS_UNLIKE", Severity::kSlows,
                  "UCX is " + own->version + " here and " + theirs->version + " on " + peer.name +
-                     ": the two do not talk to each other",
-                 "install one UCX on both nodes, or name the same one under [libraries] ucx");
+                     ": these two versions cannot talk to each other",
+                 "install the same UCX on both nodes, or set [libraries] ucx to the same version");
   }
 }
 
@@ -171,7 +171,7 @@ void EvaluateProbes(const Facts& facts, Findings& findings) {
         (probe.memory == "cuda" || probe.peer_memory == "cuda")) {
       findings.Add("PROBE_FAILED", Severity::kBlocks,
                    DescribeProbe(probe) + ": " + probe.reason + ", " + probe.detail,
-                   "see the other findings for the cause, then onecopy probe");
+                   "find the cause in the other findings, then run `onecopy probe`");
     }
     if (probe.viable && !probe.emulated && probe.expected_bytes_per_second != 0 &&
         Slower(probe.bytes_per_second, probe.expected_bytes_per_second)) {

@@ -29,8 +29,8 @@ void EvaluateDriver(const Facts& facts, Findings& findings) {
   if (facts.gpus.empty() && (driver.found || driver.reason != reasons::kDriverFailed)) {
     findings.Add(
         "NO_GPU", Severity::kBlocks,
-        driver.found ? "the driver shows no GPU" : "no GPU of NVIDIA or AMD is on the PCI bus",
-        "install a GPU; in a container or virtual machine, pass one in (--gpus all)");
+        driver.found ? "the driver shows no GPU" : "there is no NVIDIA or AMD GPU on the PCI bus",
+        "install a GPU; for a container or virtual machine, pass one through (--gpus all)");
     return;
   }
   if (driver.found || (!facts.HasNvidiaGpu() && !facts.gpus.empty())) return;
@@ -55,9 +55,9 @@ void EvaluatePeerAccess(const Facts& facts, Findings& findings) {
   }
   if (pairs.empty()) return;
   findings.Add("P2P_DISABLED", Severity::kSlows,
-               "the driver lets these GPUs not reach each other: " + Join(pairs, 4),
-               "nvidia-smi topo -p2p r tells why; it takes NVLink or PCIe without ACS redirection, "
-               "and no MIG or vGPU");
+               "the driver does not let these GPUs reach each other: " + Join(pairs, 4),
+               "find the reason with nvidia-smi topo -p2p r; it needs NVLink, or PCIe without ACS "
+               "redirection, and neither MIG nor vGPU");
 }
 
 }  // namespace
@@ -73,17 +73,18 @@ void EvaluateGpus(const Facts& facts, Findings& findings) {
   }
   if (!small.empty()) {
     findings.Add("BAR1_TOO_SMALL", Severity::kSlows,
-                 "a NIC reaches GPU memory through BAR1, and " + Join(small, 4),
+                 "a NIC can reach GPU memory only through BAR1, and " + Join(small, 4),
                  "switch on \"Above 4G decoding\" and \"Resizable BAR\" in the firmware (on "
                  "workstation GPUs: displaymodeselector --gpumode compute)");
   }
   const auto off =
       GpusThat(facts, [](const Gpu& gpu) { return gpu.persistence && !*gpu.persistence; });
   if (!off.empty()) {
-    findings.Add("PERSISTENCE_OFF", Severity::kSlows,
-                 "persistence mode is off: " + Join(off, 4) +
-                     "; the driver starts the GPU anew whenever nobody uses it",
-                 "systemctl enable --now nvidia-persistenced, or nvidia-smi -pm 1");
+    findings.Add(
+        "PERSISTENCE_OFF", Severity::kSlows,
+        "persistence mode is off: " + Join(off, 4) +
+            "; the driver shuts an unused GPU down and must restart it for the next program",
+        "systemctl enable --now nvidia-persistenced, or nvidia-smi -pm 1");
   }
 }
 
@@ -101,9 +102,9 @@ void EvaluateRegistration(const Facts& facts, Findings& findings) {
   const Severity severity = peermem ? Severity::kNote : Severity::kBlocks;
   if (!without.empty()) {
     findings.Add("DMABUF_UNSUPPORTED_DRIVER", severity,
-                 "the driver exports no dma-buf of the memory of " + Join(without, 4),
+                 "the driver cannot export a dma-buf for the memory of " + Join(without, 4),
                  "install the driver's open kernel modules (apt install nvidia-open-kernel-dkms); "
-                 "it takes a GPU from Turing on, outside a vGPU");
+                 "they need a Turing or later GPU and no vGPU");
   }
   if (lacking) {
     findings.Add(
@@ -116,11 +117,11 @@ void EvaluateRegistration(const Facts& facts, Findings& findings) {
   }
   if (peermem) return;
   findings.Add("PEERMEM_ABSENT", Severity::kBlocks,
-               kernel.peermem ? "dma-buf does not work here, and the module nvidia_peermem, the "
-                                "other way to register GPU memory, is not loaded"
-                              : "dma-buf does not work here, and whether nvidia_peermem is loaded "
-                                "cannot be read from /proc/modules",
-               "modprobe nvidia_peermem (it comes with the driver), and have it loaded at boot");
+               kernel.peermem ? "NICs cannot register GPU memory: dma-buf does not work here, and "
+                                "the module nvidia_peermem is not loaded"
+                              : "dma-buf does not work here, and /proc/modules, which would list "
+                                "nvidia_peermem, cannot be read",
+               "run modprobe nvidia_peermem (it comes with the driver), and load it at boot");
 }
 
 }  // namespace onecopy::doctor

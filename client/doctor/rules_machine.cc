@@ -23,8 +23,7 @@ void EvaluateMemlock(const Facts& facts, Findings& findings) {
 void EvaluateHugePages(const Facts& facts, Findings& findings) {
   if (facts.huge_pages != "never") return;
   findings.Add("HUGE_PAGES_OFF", Severity::kSlows,
-               "transparent huge pages are switched off (never), so that disks fill the slots page "
-               "by page",
+               "transparent huge pages are off (never), so drives fill the slots page by page",
                "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled before the daemon "
                "starts (for good: transparent_hugepage=madvise on the kernel's command line)");
 }
@@ -41,7 +40,7 @@ void EvaluateIommu(const Facts& facts, Findings& findings) {
   if (translated.empty()) return;
   findings.Add("IOMMU_IN_THE_WAY", Severity::kSlows,
                "the IOMMU translates for " + Join(translated, 4) +
-                   ": what passes between GPU and NIC goes up to the processor",
+                   ": traffic between GPU and NIC takes a detour through the processor",
                "boot with iommu=pt (in GRUB_CMDLINE_LINUX; then update-grub and reboot), or switch "
                "the IOMMU off in the firmware");
 }
@@ -49,15 +48,16 @@ void EvaluateIommu(const Facts& facts, Findings& findings) {
 void EvaluateAcs(const Facts& facts, Findings& findings) {
   if (!facts.virtual_machine.empty()) return;
   if (!facts.acs.redirecting.empty()) {
-    findings.Add("ACS_IN_THE_WAY", Severity::kSlows,
-                 "PCIe access control sends what passes between devices up to the processor at " +
-                     Join(facts.acs.redirecting, 4),
-                 "switch ACS off in the firmware, or: setpci -s " + facts.acs.redirecting.front() +
-                     " ECAP_ACS+0x6.w=0000 (for each, after every boot)");
+    findings.Add(
+        "ACS_IN_THE_WAY", Severity::kSlows,
+        "PCIe access control (ACS) sends traffic between devices through the processor at " +
+            Join(facts.acs.redirecting, 4),
+        "switch ACS off in the firmware, or: setpci -s " + facts.acs.redirecting.front() +
+            " ECAP_ACS+0x6.w=0000 (for each, after every boot)");
   } else if (!facts.acs.unreadable.empty() && facts.HasHardwareNic() && !facts.gpus.empty()) {
     findings.Add("ACS_NOT_CHECKED", Severity::kNote,
                  "the configuration space of " + Join(facts.acs.unreadable, 4) +
-                     " is hidden from this user, so PCIe access control was not looked at",
+                     " is hidden from this user, so PCIe access control was not checked",
                  "sudo onecopy doctor");
   }
 }
@@ -83,8 +83,8 @@ void EvaluatePlaces(const Facts& facts, Findings& findings) {
   if (topology.virtual_machine && gpus.size() + nics.size() >= 2) {
     findings.Add("FLAT_VM_TOPOLOGY", Severity::kNote,
                  "this is a virtual machine (" + facts.virtual_machine +
-                     "): which GPU is near to which NIC is not known, so probes alone choose lanes",
-                 "describe the real machine in a file, and name it as topology = \"FILE\" in the "
+                     "): its PCIe topology is unknown, so only probes choose the lanes",
+                 "describe the real machine in a file, and set topology = \"FILE\" in the "
                  "daemon's configuration");
     return;
   }
@@ -98,7 +98,7 @@ void EvaluatePlaces(const Facts& facts, Findings& findings) {
   }
   if (across.empty()) return;
   findings.Add("GPU_NIC_ACROSS_SOCKETS", Severity::kSlows,
-               "every NIC is beyond the other socket for GPU " + Join(across, 4),
+               "every NIC is on the other socket from GPU " + Join(across, 4),
                "move a NIC to a slot of that socket, best below the GPU's PCIe switch (`onecopy "
                "node show` prints the matrix)");
 }

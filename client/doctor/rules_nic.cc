@@ -42,7 +42,7 @@ void EvaluateMtu(const Nic& nic, const Port& port, Findings& findings) {
                      std::to_string(port.netdev_mtu) + ", enough for " +
                      std::to_string(RoceMtu(port.netdev_mtu)),
                  "ip link set " + port.netdev + " down; ip link set " + port.netdev +
-                     " up, so that the port takes the MTU over");
+                     " up, so that the port takes over the MTU");
   } else if (port.ethernet() && port.netdev_mtu != 0 && RoceMtu(port.netdev_mtu) < possible) {
     findings.Add(
         "MTU_MISMATCH", Severity::kSlows,
@@ -61,7 +61,7 @@ void EvaluateMtu(const Nic& nic, const Port& port, Findings& findings) {
 void EvaluateNics(const Facts& facts, Findings& findings) {
   if (facts.nics.empty()) {
     findings.Add("NO_RDMA_DEVICE", Severity::kBlocks, "/sys/class/infiniband is empty",
-                 "install a NIC that does InfiniBand or RoCE v2, and load its driver: modprobe "
+                 "install a NIC that supports InfiniBand or RoCE v2, and load its driver: modprobe "
                  "mlx5_ib (NVIDIA), bnxt_re (Broadcom), irdma (Intel), efa (EC2)");
     return;
   }
@@ -70,8 +70,8 @@ void EvaluateNics(const Facts& facts, Findings& findings) {
   if (!facts.HasHardwareNic()) {
     findings.Add("EMULATED_DEVICE_ONLY", Severity::kBlocks,
                  "every RDMA device here is software: " + Join(names),
-                 "install a NIC that does InfiniBand or RoCE v2; software serves for tests only "
-                 "(--allow-emulated)");
+                 "install a NIC that supports InfiniBand or RoCE v2; a software device is for "
+                 "tests only (--allow-emulated)");
   }
   std::vector<std::string> closed;
   for (const DeviceFile& file : facts.device_files) {
@@ -80,14 +80,14 @@ void EvaluateNics(const Facts& facts, Findings& findings) {
   if (facts.device_files.empty()) {
     findings.Add(
         "INFINIBAND_NOT_ACCESSIBLE", Severity::kBlocks,
-        "there are RDMA devices (" + Join(names) + "), and no /dev/infiniband/uverbs*",
-        "modprobe ib_uverbs; in a container, pass the devices in: --device=/dev/infiniband");
+        "RDMA devices exist (" + Join(names) + "), but /dev/infiniband/uverbs* does not",
+        "modprobe ib_uverbs; for a container, pass the devices through: --device=/dev/infiniband");
   } else if (!closed.empty()) {
-    findings.Add("INFINIBAND_NOT_ACCESSIBLE",
-                 closed.size() == facts.device_files.size() ? Severity::kBlocks : Severity::kSlows,
-                 "cannot be opened by this user: " + Join(closed, 4),
-                 "chmod 666 /dev/infiniband/uverbs*, or give the daemon's user the group that owns "
-                 "them");
+    findings.Add(
+        "INFINIBAND_NOT_ACCESSIBLE",
+        closed.size() == facts.device_files.size() ? Severity::kBlocks : Severity::kSlows,
+        "this user cannot open " + Join(closed, 4),
+        "chmod 666 /dev/infiniband/uverbs*, or add the daemon's user to the group that owns them");
   }
   if (!facts.verbs.found && facts.HasHardwareNic()) {
     findings.Add("VERBS_LIBRARY_MISSING", Severity::kBlocks, facts.verbs.detail,
@@ -104,15 +104,15 @@ void EvaluatePorts(const Facts& facts, Findings& findings) {
         findings.Add("PORT_DOWN", severity, PortName(nic, port) + " is " + port.state,
                      port.ethernet()
                          ? "ip link set " + (port.netdev.empty() ? "NETDEV" : port.netdev) +
-                               " up; if that is so already, look at the cable and the switch"
-                         : "look at the cable, and whether a subnet manager runs: sminfo");
+                               " up; if it is up already, check the cable and the switch"
+                         : "check the cable, and that a subnet manager runs: sminfo");
       } else if (port.ethernet() && !port.HasRoceV2()) {
         findings.Add("NO_ROCE_V2_GID", severity,
-                     PortName(nic, port) + " is Ethernet and none of its " +
+                     PortName(nic, port) + " is Ethernet, and none of its " +
                          std::to_string(port.gids.size()) + " GIDs is RoCE v2",
                      "ip addr add ADDRESS/PREFIX dev " +
                          (port.netdev.empty() ? "NETDEV" : port.netdev) +
-                         "; and let the NIC speak RoCE v2 (cma_roce_mode -d " + nic.name + " -p " +
+                         "; and switch the NIC to RoCE v2 (cma_roce_mode -d " + nic.name + " -p " +
                          std::to_string(port.number) + " -m 2)");
       }
       if (port.active()) EvaluateMtu(nic, port, findings);

@@ -28,14 +28,14 @@ void EvaluateParts(const Facts& facts, Findings& findings) {
   const Storage& storage = facts.storage;
   if (storage.library && !storage.library->found) {
     findings.Add("CUFILE_ABSENT", Severity::kNote,
-                 "files do not reach GPUs directly: " + storage.library->detail,
+                 "drives cannot read files directly into GPU memory: " + storage.library->detail,
                  storage.library->remedy);
   }
   const bool absent = storage.nvidia_fs && !*storage.nvidia_fs;
   const bool peer_to_peer = storage.p2pdma.value_or(false);
   if (absent && !peer_to_peer) {
     findings.Add("NVIDIA_FS_ABSENT", Severity::kNote,
-                 "the module nvidia_fs is not loaded, by which drives reach memory of GPUs",
+                 "the module nvidia_fs is not loaded; drives need it to reach GPU memory",
                  "install nvidia-fs (Ubuntu: nvidia-fs-dkms; CUDA's repository: nvidia-gds), then "
                  "modprobe nvidia-fs");
   }
@@ -43,7 +43,7 @@ void EvaluateParts(const Facts& facts, Findings& findings) {
     findings.Add(
         "KERNEL_WITHOUT_P2PDMA", Severity::kNote,
         "kernel " + facts.kernel.release +
-            " has no p2pdma_pgmap_ops, so drives do not reach GPUs without nvidia-fs either",
+            " has no p2pdma_pgmap_ops, so drives cannot reach GPU memory without nvidia-fs",
         "boot a kernel with CONFIG_PCI_P2PDMA=y, of 6.2 or later, or load nvidia-fs");
   }
 }
@@ -61,10 +61,10 @@ void EvaluateDrivers(const Facts& facts, Findings& findings) {
   if (drives.empty()) return;
   findings.Add(
       "DRIVE_DRIVER_NOT_REGISTERED", Severity::kNote,
-      "nvidia-fs does not know the driver nvme (/proc/driver/nvidia-fs/modules), which has " +
+      "nvidia-fs does not know the driver nvme (/proc/driver/nvidia-fs/modules), which drives " +
           Join(drives, 4),
-      "load nvme from MLNX_OFED or DOCA built with --with-nvmf and GDS, or a kernel whose "
-      "nvme registers with nvidia-fs; then reload nvidia-fs after nvme");
+      "load an nvme driver that registers with nvidia-fs (from MLNX_OFED or DOCA, built with "
+      "--with-nvmf and GDS, or the kernel's), then reload nvidia-fs");
 }
 
 void EvaluateLayers(const Facts& facts, Findings& findings) {
@@ -89,13 +89,13 @@ void EvaluateLayers(const Facts& facts, Findings& findings) {
   if (!hidden.empty()) {
     findings.Add(
         "DRIVE_BEHIND_LAYERS", Severity::kNote,
-        "between files and NVMe drives lies what GPUDirect Storage does not pass: " +
+        "a layer that GPUDirect Storage does not support lies between files and NVMe drives: " +
             Join(hidden, 4),
-        "put files for GPUs on a partition of a drive itself, or on RAID 0 with nvidia-fs");
+        "put files for GPUs directly on a partition of a drive, or on RAID 0 with nvidia-fs");
   }
   if (!unknown.empty()) {
     findings.Add("FILE_SYSTEM_WITHOUT_GDS", Severity::kNote,
-                 "files of these do not go to GPUs directly: " + Join(unknown, 4),
+                 "GPUDirect Storage does not support these file systems: " + Join(unknown, 4),
                  "use ext4 with data=ordered, or xfs");
   }
 }

@@ -64,13 +64,13 @@ bool HeadReader::number_unsigned(number_unsigned_t value) {
 
 bool HeadReader::string(string_t& value) {
   if (place() == Place::kMetadata) {
-    if (metadata_.size() == kMaxMetadata) return Refuse("more texts than any file");
+    if (metadata_.size() == kMaxMetadata) return Refuse("more strings than allowed");
     metadata_.emplace_back(std::move(name_), std::move(value));
     return true;
   }
   if (!BeginElement()) return false;
   const bool in_tensor = place() == Place::kTensor || place() == Place::kTensorList;
-  return in_tensor && field_ == kDtypeField ? SetDtype(value) : Scalar("a text");
+  return in_tensor && field_ == kDtypeField ? SetDtype(value) : Scalar("a string");
 }
 
 bool HeadReader::start_object(std::size_t) {
@@ -114,7 +114,7 @@ bool HeadReader::key(string_t& value) {
     case Place::kHead:
       in_metadata_ = value == kMetadataName;
       if (in_metadata_ && std::exchange(had_metadata_, true)) {
-        return Fail(std::string(kMetadataName) + " is in it twice");
+        return Fail(std::string(kMetadataName) + " occurs in it twice");
       }
       name_ = std::move(value);
       return true;
@@ -124,7 +124,7 @@ bool HeadReader::key(string_t& value) {
     case Place::kTensor:
       return SetField(value);
     case Place::kDtype:
-      return ++dtype_words_ == 1 ? SetDtype(value) : Refuse("an object of several names");
+      return ++dtype_words_ == 1 ? SetDtype(value) : Refuse("an object with several names");
     default:
       return true;
   }
@@ -192,7 +192,7 @@ bool HeadReader::SetField(std::string_view name) {
 bool HeadReader::SetDtype(std::string_view name) {
   const Type* const type = FindType(name);
   if (type == nullptr) {
-    return Fail("tensor " + Quote(name_) + " is of an unknown dtype, " + Quote(name));
+    return Fail("tensor " + Quote(name_) + " has an unknown dtype, " + Quote(name));
   }
   tensor_.dtype = type->name;
   return true;
@@ -202,7 +202,7 @@ bool HeadReader::EndTensor() {
   if (!has_[kDtypeField] || !has_[kShapeField] || offsets_.size() != 2) {
     return Fail("tensor " + Quote(name_) + " lacks a dtype, a shape or two data_offsets");
   }
-  if (tensors_.size() == kMaxTensors) return Fail("it has more tensors than any file");
+  if (tensors_.size() == kMaxTensors) return Fail("it has more tensors than allowed");
   tensor_.name = std::move(name_);
   tensor_.offset_bytes = offsets_[0];
   tensor_.bytes = offsets_[1] - offsets_[0];
@@ -227,7 +227,7 @@ bool HeadReader::Refuse(std::string_view what) {
       if (in_metadata_) return Fail(metadata + " is " + value + ", not an object");
       return Fail("tensor " + Quote(name_) + " is " + value + ", not an object");
     case Place::kMetadata:
-      return Fail(metadata + " has " + value + ", not texts alone");
+      return Fail(metadata + " has " + value + ", not only strings");
     default:
       return Fail("tensor " + Quote(name_) + " has " + value + " in its " +
                   std::string(kFieldNames[field_]));

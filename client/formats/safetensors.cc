@@ -24,8 +24,8 @@ constexpr uint64_t kLengthBytes = 8;
 
 Status BadFile(const std::string& name, const std::string& why) {
   return {Code::kInvalidArgument, reasons::kBadFormat,
-          Printable(name) + " is not a whole safetensors file: " + why,
-          "get or write the file anew"};
+          Printable(name) + " is not a valid safetensors file: " + why,
+          "download or write the file again"};
 }
 
 // Absent where it is not a whole number of bytes, or a product on the way does not fit into 64
@@ -57,7 +57,7 @@ Status CheckOrder(const std::vector<TensorInFile>& tensors, uint64_t payload_byt
       return BadFile(name, "tensor " + Quote(tensor.name) + " begins at byte " +
                                std::to_string(tensor.offset_bytes) + " of the payload and " +
                                (tensor.offset_bytes < end ? "shares bytes with another"
-                                                          : "leaves a hole before it"));
+                                                          : "leaves a gap before it"));
     }
     if (BytesOf(tensor) != tensor.bytes) {
       return BadFile(name, "the data_offsets of tensor " + Quote(tensor.name) +
@@ -65,7 +65,7 @@ Status CheckOrder(const std::vector<TensorInFile>& tensors, uint64_t payload_byt
                                ", and its shape");
     }
     if (tensor.bytes > payload_bytes - end) {
-      return BadFile(name, "tensor " + Quote(tensor.name) + " ends behind the file's end");
+      return BadFile(name, "tensor " + Quote(tensor.name) + " ends after the end of the file");
     }
     end += tensor.bytes;
   }
@@ -95,14 +95,14 @@ Result<uint64_t> SafetensorsHeaderBytes(std::string_view first, uint64_t file_by
                                         const std::string& name) {
   if (first.size() < kLengthBytes || file_bytes < kLengthBytes) {
     return BadFile(name, "it has " + std::to_string(std::min<uint64_t>(first.size(), file_bytes)) +
-                             " bytes, and the length of its head alone takes 8");
+                             " bytes, and the length field alone takes 8");
   }
   uint64_t length = 0;
   for (size_t i = kLengthBytes; i-- > 0;) {
     length = length << 8 | static_cast<unsigned char>(first[i]);
   }
   if (length > kMaxSafetensorsHeaderBytes || length > file_bytes - kLengthBytes) {
-    return BadFile(name, "its head is said to have " + std::to_string(length) +
+    return BadFile(name, "its length field announces a head of  " + std::to_string(length) +
                              " bytes, and the whole file has " + std::to_string(file_bytes));
   }
   return length;

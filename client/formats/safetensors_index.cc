@@ -43,10 +43,10 @@ class IndexReader final : public nlohmann::json_sax<nlohmann::json> {
   bool string(string_t& value) override {
     if (!in_map_ || depth_ != 2) return Scalar();
     if (!IsBesideIndex(value)) {
-      return Fail("tensor " + Quote(tensor_) + " is said to be in " + Quote(value) +
+      return Fail("tensor " + Quote(tensor_) + " is in " + Quote(value) +
                   ", which is not a file beside the index or in a folder there");
     }
-    if (files_.size() == kMaxTensors) return Fail("it names more tensors than any model has");
+    if (files_.size() == kMaxTensors) return Fail("it names more tensors than allowed");
     files_.emplace_back(std::move(tensor_), std::move(value));
     return true;
   }
@@ -96,7 +96,7 @@ class IndexReader final : public nlohmann::json_sax<nlohmann::json> {
     return depth_ == 1 ? NotMap() : NotText();
   }
   bool NotMap() { return Fail(std::string(kMap) + " is not an object"); }
-  bool NotText() { return Fail("the file of tensor " + Quote(tensor_) + " is not a text"); }
+  bool NotText() { return Fail("the file of tensor " + Quote(tensor_) + " is not a string"); }
   bool Fail(std::string why) {
     if (why_.empty()) why_ = std::move(why);
     return false;
@@ -111,8 +111,8 @@ class IndexReader final : public nlohmann::json_sax<nlohmann::json> {
 
 Status BadIndex(const std::string& name, const std::string& why) {
   return {Code::kInvalidArgument, reasons::kBadFormat,
-          Printable(name) + " is not a whole index of safetensors files: " + why,
-          "get or write the index anew"};
+          Printable(name) + " is not a valid index of safetensors files: " + why,
+          "download or write the index again"};
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ Result<std::shared_ptr<ArrivalStream>> ArrivalStream::Open(SessionRef session,
   while (!stream->begun_ && !stream->end_) {
     if (stream->changed_.WaitUntil(stream->mutex_, *CallLimit::Current())) continue;
     return Status(Code::kDeadlineExceeded, reasons::kDeadline,
-                  session->Peer() + " did not begin to tell what arrives within " +
+                  session->Peer() + " did not start the watch within " +
                       std::to_string(session->timeout().count()) + " ms",
-                  "see in its log what keeps it busy");
+                  "its log says what keeps it busy");
   }
   if (!stream->begun_) return *stream->end_;
   return stream;
@@ -70,7 +70,7 @@ void ArrivalStream::OnDone(const grpc::Status& status) {
   const MutexLock lock(mutex_);
   if (!end_) {
     end_ = status.ok() ? Status(Code::kUnavailable, reasons::kDaemonUnreachable,
-                                session_->Peer() + " stopped telling what arrives")
+                                session_->Peer() + " stopped reporting arrivals")
                        : session_->Decode(status);
   }
   done_ = true;

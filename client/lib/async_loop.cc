@@ -16,8 +16,8 @@ namespace {
 
 Status Closed() {
   return {Code::kCancelled, reasons::kCancelled,
-          "the Client was destroyed; a transfer that had been started goes on, unless it uses what "
-          "the Client registered"};
+          "the Client was destroyed; its running transfers continue, unless they use memory that "
+          "it registered"};
 }
 
 }  // namespace

@@ -156,8 +156,8 @@ Result<AttachSocket> AttachSocket::Connect(const RunDir& run_dir, const std::str
   const Status owners = os::CheckPathOwners(run_dir.path, os::PathTrust::kWhereShared);
   if (!owners.ok()) {
     return Status(owners.code(), owners.reason(),
-                  owners.message() + ", and pose as the daemon of that run directory",
-                  "have the daemon run in a folder that others cannot write to, and name that with "
+                  owners.message() + ", and could pose as the daemon of that run directory",
+                  "give the daemon a run directory that others cannot write to, and name it with "
                   "--run-dir or ONECOPY_RUN_DIR");
   }
   const sockaddr_un address = AddressOf(path);
@@ -176,13 +176,13 @@ Result<AttachSocket> AttachSocket::Connect(const RunDir& run_dir, const std::str
       case EACCES:
       case EPERM:
         return os::ErrnoStatus(errno, "connecting to " + path,
-                               "ask whoever runs onecopyd for access to its run directory");
+                               "ask the administrator of onecopyd for access to its run directory");
       case ENOENT:
       case ENOTDIR:
         return Unreachable(run_dir, "there is no " + std::string(kAttachSocket));
       case ECONNREFUSED:
-        return Unreachable(run_dir,
-                           "nobody listens at " + path + ", which an ended one left behind");
+        return Unreachable(
+            run_dir, "no program listens at " + path + "; an earlier onecopyd left it behind");
       default:
         return Unreachable(run_dir, "connecting to " + path + ": " + WhyBroken(errno));
     }
@@ -216,7 +216,7 @@ Status AttachSocket::ShowNamespaces() {
 }
 
 Status AttachSocket::TakeWelcome(const v1::AttachReply& reply) {
-  if (!reply.has_welcome()) return Unreachable(run_dir_, "it answers with an unknown message");
+  if (!reply.has_welcome()) return Unreachable(run_dir_, "it answered with an unknown message");
   const v1::AttachReply::Welcome& welcome = reply.welcome();
   if (welcome.protocol() < kClientProtocolMin || welcome.protocol() > kClientProtocolMax) {
     return {Code::kUnavailable, reasons::kPeerIncompatible,
@@ -244,7 +244,7 @@ Result<uint64_t> AttachSocket::PassDescriptor(int fd, bool file) {
   v1::AttachRequest request;
   request.mutable_pass_descriptor()->set_file(file);
   ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, Exchange(request, {&fd, 1}));
-  if (!reply.has_passed()) return Unreachable(run_dir_, "it answers with an unknown message");
+  if (!reply.has_passed()) return Unreachable(run_dir_, "it answered with an unknown message");
   return reply.passed().fd_handle();
 }
 
@@ -301,7 +301,7 @@ Result<v1::AttachReply> AttachSocket::ExchangeInTurn(const v1::AttachRequest& re
                     std::to_string(passed.front()) + " is not an open file descriptor");
     }
     if (errno == ETOOMANYREFS) {
-      return os::ErrnoStatus(errno, "passing a descriptor to the onecopyd in " + run_dir_.path);
+      return os::ErrnoStatus(errno, "sending a descriptor to the onecopyd in " + run_dir_.path);
     }
     // A daemon that turns its client away may have said why.
     if (errno != EPIPE) return Unreachable(run_dir_, WhyBroken(errno));
@@ -315,17 +315,17 @@ Result<v1::AttachReply> AttachSocket::ExchangeInTurn(const v1::AttachRequest& re
   if (received == 0) return Unreachable(run_dir_, "it closed the connection");
   v1::AttachReply reply;
   if (!reply.ParseFromString(packet)) {
-    return Unreachable(run_dir_, "it answers with something else than onecopy's protocol");
+    return Unreachable(run_dir_, "its answer is not in onecopy's protocol");
   }
   if (reply.has_error()) {
     Status status = FromProto(reply.error());
     if (!status.ok()) return status;
-    return Unreachable(run_dir_, "it answers with an unknown message");
+    return Unreachable(run_dir_, "it answered with an unknown message");
   }
   if (cut) {
-    return os::ErrnoStatus(EMFILE,
-                           "this process could not take the descriptors that the onecopyd in " +
-                               run_dir_.path + " gave it");
+    return os::ErrnoStatus(
+        EMFILE,
+        "this process could not receive the descriptors from the onecopyd in " + run_dir_.path);
   }
   if (fds != nullptr) *fds = std::move(came);
   return reply;

@@ -56,7 +56,7 @@ Result<Endpoint> Client::PassFile(const std::string& name, int fd, int direct_fd
   ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Current());
   if (!session->attach().files()) {
     return Status(Code::kUnimplemented, reasons::kNotServed,
-                  "the onecopyd in " + run_dir() + " moves no files of its clients",
+                  "the onecopyd in " + run_dir() + " cannot move files of its clients",
                   "install the same version of onecopyd and of its clients");
   }
   Endpoint end;
@@ -73,7 +73,7 @@ Result<Endpoint> Client::PassFile(const std::string& name, int fd, int direct_fd
 Result<HostBuffer> Client::CreateHostBuffer(const std::string& name, uint64_t bytes,
                                             HostPages pages) {
   if (bytes == 0) {
-    return Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer has at least one byte");
+    return Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer needs at least one byte");
   }
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
   ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd fd, os::SealedMemfd("onecopy", bytes));

@@ -57,17 +57,17 @@ Result<SessionRef> Connection::Current() {
   }
   if (!next->Ended()) return next;
   return Status(Code::kUnavailable, reasons::kDaemonUnreachable,
-                next->Peer() + " ended the session as soon as it had begun",
-                "try again; the daemon's log says why it ends");
+                next->Peer() + " ended the session as soon as it began",
+                "try again; find the reason in the daemon's log");
 }
 
 Status Connection::Explain(const Session& session, Status failure) const {
   if (!session.EndedBy(failure)) return failure;
-  return {Code::kUnavailable, reasons::kSessionLost,
-          session.Peer() +
-              " ended while it was asked, and may have begun with it: " + failure.message(),
-          "see whether it was done; the next call connects again, and Client::session() tells what "
-          "was lost"};
+  return {
+      Code::kUnavailable, reasons::kSessionLost,
+      session.Peer() + " ended during the request and may have started it: " + failure.message(),
+      "check whether it was done; the next call reconnects, and Client::session() tells what was "
+      "lost"};
 }
 
 Status Connection::ExplainNames(Status status, const std::string& node,
@@ -95,8 +95,7 @@ Status Connection::ExplainTransfer(const Session& session, Status failure) const
   if (failure.reason() == reasons::kTransferNotFound && this->session()->number() > 1) {
     return {failure.code(), failure.reason(),
             failure.message() +
-                "; it was started since this client connected, and knows nothing "
-                "of the transfers before",
+                "; it has restarted since this client connected, and forgot all earlier transfers",
             failure.remedy()};
   }
   return Explain(session, std::move(failure));

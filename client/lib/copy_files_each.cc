@@ -22,18 +22,19 @@ Status CheckFiles(Files files, const FileCopyOptions& options) {
   const auto refuse = [](const std::string& what, const std::string& remedy) -> Status {
     return {Code::kInvalidArgument, reasons::kBadArgument, what, remedy};
   };
-  if (files.empty()) return refuse("there is no file to copy", "name one at least");
+  if (files.empty()) return refuse("no file was named", "name at least one");
   if (!options.ranges.empty()) {
-    return refuse("ranges are of one file, and these are many", "copy the files one by one");
+    return refuse("ranges need exactly one file, and there are several",
+                  "copy the files separately");
   }
   for (const FileToBuffer& each : files) {
     if (!each.file.bytes || *each.file.bytes == 0 || *each.file.bytes > options.window_bytes) {
-      return refuse("the length of " + each.file.path +
-                        " is not said, or is nothing, or more than a window takes",
-                    "leave out what is empty, and copy large files one by one");
+      return refuse(
+          "the length of " + each.file.path + " is unknown, 0, or more than a window can hold",
+          "leave out empty files, and copy large files separately");
     }
     if (each.buffer.node != files.front().buffer.node) {
-      return refuse("the buffers are on several nodes", "copy to each node on its own");
+      return refuse("the buffers are on several nodes", "run one copy for each node");
     }
   }
   return OkStatus();
@@ -63,8 +64,8 @@ Result<TransferInfo> MoveGroup(Client& client, Files group, const HostBuffer& wi
     ONECOPY_ASSIGN_OR_RETURN(const uint64_t got, input.Read(window.data() + at, bytes, waiter));
     if (got < bytes) {
       return Status(Code::kDataLoss, reasons::kIo,
-                    each.file.path + " ended before the length that it had",
-                    "copy it when nothing else changes it");
+                    each.file.path + " became shorter while it was read",
+                    "copy it again while no other program changes it");
     }
     const auto number = static_cast<uint32_t>(request.ranges.size());
     request.ranges.push_back({{at, bytes}, {0, bytes}, 0, number});

@@ -131,7 +131,8 @@ Result<FileCopy> CopyFilesToBuffer(Client& client, std::span<const PlacedFile> f
   ONECOPY_ASSIGN_OR_RETURN(GatheredInput input, GatheredInput::Of(files));
   if (!options.ranges.empty()) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "ranges are of one file, and these are many", "copy the files one by one");
+                  "ranges need exactly one file, and there are several",
+                  "copy the files separately");
   }
   ONECOPY_ASSIGN_OR_RETURN(RemoteRange range, client::FindRange(client, destination, waiter.get()));
   const uint64_t first = files.front().offset_bytes;

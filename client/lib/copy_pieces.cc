@@ -36,7 +36,7 @@ Status CheckPiece(const FilePiece& piece, const std::string& name) {
   if (bytes == 0) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "a piece of " + name + " has no bytes: its buffer is " + piece.buffer.ToString(),
-            "leave out what has no bytes, and say how many others have"};
+            "leave out empty pieces, and give the size of the others"};
   }
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
   ONECOPY_RETURN_IF_ERROR(CheckWithin({piece.offset_bytes, bytes}, kMost, "any file"));
@@ -184,8 +184,8 @@ Result<std::vector<PiecesCopy>> WriteTexts(const Client& client, std::span<const
 }
 
 Status NoPieces(const std::string& name) {
-  return {Code::kInvalidArgument, reasons::kBadArgument, name + " is a stream, which has no pieces",
-          "name a regular file"};
+  return {Code::kInvalidArgument, reasons::kBadArgument,
+          name + " is a stream, and a stream has no pieces", "name a regular file"};
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ bool Overlaps(const RemoteRange& a, const RemoteRange& b) {
 
 Result<std::vector<RemoteRange>> FindAll(Client& client, const std::vector<Endpoint>& ends,
                                          const InputFile& input, const Waiter& waiter) {
-  if (ends.empty()) return Refuse("there is no buffer to copy to", "name one at least");
+  if (ends.empty()) return Refuse("no destination was named", "name at least one");
   std::vector<RemoteRange> found;
   for (const Endpoint& end : ends) {
     ONECOPY_ASSIGN_OR_RETURN(RemoteRange range, client::FindRange(client, end, &waiter));
@@ -51,7 +51,7 @@ Result<std::vector<RemoteRange>> FindAll(Client& client, const std::vector<Endpo
     range.bytes = *input.bytes();
     for (const RemoteRange& other : found) {
       if (Overlaps(range, other)) {
-        return Refuse(name + " is to get the same bytes twice, in one place",
+        return Refuse(name + " is named twice as a destination for the same bytes",
                       "name each destination once");
       }
     }
@@ -189,18 +189,18 @@ Result<std::vector<FileCopy>> CopyFileToEach(Client& client, const LocalFile& so
                                              const std::vector<Endpoint>& destinations,
                                              const FileCopyOptions& options) {
   if (!options.ranges.empty()) {
-    return Refuse("ranges go to one buffer at a time", "copy for each buffer on its own");
+    return Refuse("ranges go to one buffer at a time", "run one copy for each buffer");
   }
   if (!options.policy.path_glob.empty() || !options.policy.link.empty()) {
-    return Refuse("the way from the file and the ways onwards are not one path or link",
-                  "leave --path and --link out, or copy to each buffer on its own");
+    return Refuse("the copy from the file and the copies onwards take different paths and links",
+                  "leave out --path and --link, or run one copy for each buffer");
   }
   const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const auto waiter, Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const InputFile input, InputFile::Open(source));
   if (!input.bytes() || input.fd() < 0) {
-    return Refuse(input.name() + " is a stream, which goes to one buffer",
-                  "copy it to one, and from there to the others");
+    return Refuse(input.name() + " is a stream, and a stream can be copied to only one buffer",
+                  "copy it to one buffer, and from there to the others");
   }
   ONECOPY_ASSIGN_OR_RETURN(std::vector<RemoteRange> ends,
                            FindAll(client, destinations, input, *waiter));

@@ -31,8 +31,8 @@ void InChild() {
 
 Status Forked(const char* what) {
   return {Code::kFailedPrecondition, reasons::kForked, what,
-          "start such processes with exec (multiprocessing's \"spawn\" or \"forkserver\"), or let "
-          "each process connect for the first time after it was forked"};
+          "start such processes with exec (multiprocessing's \"spawn\" or \"forkserver\"), or "
+          "connect only after the fork"};
 }
 
 }  // namespace
@@ -42,13 +42,14 @@ uint64_t ForkGuard::Generation() { return generation.load(std::memory_order_rela
 Status ForkGuard::CheckProcess() {
   if (!inherited.load(std::memory_order_relaxed)) return OkStatus();
   return Forked(
-      "this process was forked by one that had used gRPC, whose threads it lacks: it cannot have a "
-      "client of its own");
+      "this process was forked by one that had used gRPC, and gRPC's threads do not survive a "
+      "fork: it cannot have a client");
 }
 
 Status ForkGuard::CheckObject(uint64_t made_in) {
   if (made_in == Generation()) return OkStatus();
-  return Forked("this client was made before the process forked, and is its parent's");
+  return Forked(
+      "this client was made before the process forked, and belongs to the parent process");
 }
 
 void ForkGuard::NoteUse() { used = true; }

@@ -18,15 +18,15 @@ Result<GatheredInput> GatheredInput::Of(std::span<const PlacedFile> files) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument, what,
                   "name files with their lengths, in the order of their places");
   };
-  if (files.empty()) return refuse("there is no file to copy");
+  if (files.empty()) return refuse("no file was named");
   uint64_t end = 0;
   for (const PlacedFile& each : files) {
-    if (!each.file.bytes) return refuse("the length of " + each.file.path + " is not said");
+    if (!each.file.bytes) return refuse("the length of " + each.file.path + " is unknown");
     constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
     ONECOPY_RETURN_IF_ERROR(
         CheckWithin({each.offset_bytes, *each.file.bytes}, kMost, "any buffer"));
     if (each.offset_bytes < end) {
-      return refuse(each.file.path + " would lie in the place of the file before it");
+      return refuse(each.file.path + " would overlap the file before it");
     }
     end = each.offset_bytes + *each.file.bytes;
   }
@@ -36,7 +36,7 @@ Result<GatheredInput> GatheredInput::Of(std::span<const PlacedFile> files) {
 std::string GatheredInput::name() const {
   const std::string& first = files_.front().file.path;
   if (files_.size() == 1) return first;
-  return first + " (" + std::to_string(files_.size() - 1) + " more files behind it)";
+  return first + " (" + std::to_string(files_.size() - 1) + " more files after it)";
 }
 
 Result<uint64_t> GatheredInput::Read(std::byte* to, uint64_t bytes, const Waiter& waiter) {
@@ -58,8 +58,8 @@ Result<uint64_t> GatheredInput::Read(std::byte* to, uint64_t bytes, const Waiter
       ONECOPY_ASSIGN_OR_RETURN(step, open_->Read(to + got, bytes - got, waiter));
       if (step == 0) {
         return Status(Code::kDataLoss, reasons::kIo,
-                      file.file.path + " ended before the length that it had",
-                      "copy it when nothing else changes it");
+                      file.file.path + " became shorter while it was read",
+                      "copy it again while no other program changes it");
       }
     }
     got += step;

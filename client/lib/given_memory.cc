@@ -11,7 +11,7 @@ namespace onecopy::client {
 Result<GivenMemory> ReadGiven(const v1::AttachReply& reply, std::vector<os::UniqueFd> fds) {
   if (!reply.has_mapped()) {
     return Status(Code::kUnavailable, reasons::kPeerIncompatible,
-                  "onecopyd answers with an unknown message",
+                  "onecopyd answered with an unknown message",
                   "install the same version of onecopyd and of its clients");
   }
   const v1::AttachReply::Mapped& mapped = reply.mapped();

@@ -30,13 +30,13 @@ Result<GpuDeviceRef> GpuDevice::Open(std::shared_ptr<const shim::CudaApi> api, i
     return Status(Code::kNotFound, reasons::kDeviceNotFound,
                   "this process has no GPU " + std::to_string(number) + ": the driver shows " +
                       std::to_string(count),
-                  "pass a number below that; CUDA_VISIBLE_DEVICES says which they are");
+                  "pass a smaller number; CUDA_VISIBLE_DEVICES selects the GPUs of a process");
   }
   if (error == CUDA_SUCCESS) error = api->DeviceGet(&device, number);
   if (error != CUDA_SUCCESS) {
     return Status(Code::kFailedPrecondition, reasons::kDriverFailed,
                   "finding GPU " + std::to_string(number) + ": " + shim::CudaErrorText(*api, error),
-                  "see whether nvidia-smi works");
+                  "check that nvidia-smi works");
   }
   std::shared_ptr<GpuDevice> gpu(new GpuDevice(std::move(api), device, number));
   char name[128] = {};
@@ -64,7 +64,7 @@ std::string GpuDevice::ToString() const {
 Status GpuDevice::Failure(const std::string& what, CUresult error) const {
   return {Code::kFailedPrecondition, reasons::kDriverFailed,
           what + " on " + ToString() + ": " + shim::CudaErrorText(*api_, error),
-          "see what the kernel's log says of NVRM, and whether the process's CUDA work has failed"};
+          "check the kernel log for NVRM messages, and whether CUDA work of this process failed"};
 }
 
 }  // namespace onecopy::client

@@ -22,12 +22,13 @@ Status CheckShareable(const GpuDevice& gpu) {
         "a pool's memory on " + gpu.ToString() + " cannot be shared with the daemon: " + why,
         "use another GPU, or memory that the daemon allocates (buffer create)");
   };
-  if (gpu.uuid().mig) return refused("it is a MIG instance, whose memory no other process maps");
+  if (gpu.uuid().mig)
+    return refused("it is a MIG instance, and other processes cannot map its memory");
   if (!gpu.Has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
-    return refused("the driver has no virtual memory management there (cuMemCreate)");
+    return refused("the driver lacks virtual memory management (cuMemCreate) for it");
   }
   if (!gpu.Has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)) {
-    return refused("the driver exports no POSIX file descriptors of it");
+    return refused("the driver cannot export its memory as POSIX file descriptors");
   }
   return OkStatus();
 }
@@ -87,9 +88,9 @@ Status GpuSlabs::Reserve(uint64_t limit_bytes) {
   }
   if (error != CUDA_ERROR_OUT_OF_MEMORY) return gpu_->Failure("cuMemAddressReserve", error);
   return {Code::kResourceExhausted, reasons::kNoMemory,
-          "the driver has no range of addresses of " + FormatBytes(bytes) + " for a pool on " +
+          "the driver has no free address range of " + FormatBytes(bytes) + " for a pool on " +
               gpu_->ToString(),
-          "raise the limit on the process's addresses (ulimit -v), or lower limit_bytes"};
+          "raise the limit on the address space (ulimit -v), or lower limit_bytes"};
 }
 
 Status GpuSlabs::Full(const char* what, uint64_t bytes) const {

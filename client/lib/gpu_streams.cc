@@ -49,8 +49,8 @@ Status GpuStreams::CheckDriver(StreamHandle stream) const {
   if (api.StreamGetId == nullptr && stream == kPerThread) lacks = "cuStreamGetId";
   if (lacks == nullptr) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kDriverTooOld,
-          std::string("the driver cannot tell what this stream does: it lacks ") + lacks,
-          "leave the stream out: the default one needs no such call"};
+          std::string("the driver cannot report the stream's state: it lacks ") + lacks,
+          "leave out the stream: the default one needs no such call"};
 }
 
 Result<StreamHandle> GpuStreams::AskKey(StreamHandle stream) {
@@ -67,7 +67,7 @@ Result<StreamHandle> GpuStreams::AskKey(StreamHandle stream) {
   if (error == CUDA_SUCCESS && api.StreamGetId != nullptr) {
     error = api.StreamGetId(Of(stream), &id);
   }
-  if (error != CUDA_SUCCESS) return gpu_->Failure("asking what a stream does", error);
+  if (error != CUDA_SUCCESS) return gpu_->Failure("asking for a stream's state", error);
   return 2 * (static_cast<StreamHandle>(id) + 1);
 }
 
@@ -77,10 +77,10 @@ Result<StreamHandle> GpuStreams::KeyOfCapture(StreamHandle stream) {
     return Capturing("the calling thread's default stream is capturing a graph");
   }
   if (gpu_->api().StreamGetCaptureInfo == nullptr) {
-    return Status(Code::kFailedPrecondition, reasons::kDriverTooOld,
-                  "the driver cannot tell what this stream captures: it lacks "
-                  "cuStreamGetCaptureInfo",
-                  "allocate before the capture");
+    return Status(
+        Code::kFailedPrecondition, reasons::kDriverTooOld,
+        "the driver cannot report what this stream captures: it lacks cuStreamGetCaptureInfo",
+        "allocate before the capture");
   }
   CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t capture = 0;
@@ -127,7 +127,7 @@ Status GpuStreams::Record(CUevent* event, CUstream stream) const {
   if (*event == nullptr) error = gpu_->api().EventCreate(event, CU_EVENT_DISABLE_TIMING);
   if (error == CUDA_SUCCESS) error = gpu_->api().EventRecord(*event, stream);
   if (error == CUDA_SUCCESS) return OkStatus();
-  Status failure = gpu_->Failure("noting what a stream has still to do", error);
+  Status failure = gpu_->Failure("recording the pending work of a stream", error);
   return {failure.code(), failure.reason(), failure.message(),
           "pass a stream of the GPU's primary context, which cudaSetDevice opens"};
 }
@@ -142,7 +142,7 @@ Status GpuStreams::CheckDefault() const {
   if (error == CUDA_SUCCESS || error == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
     return Capturing("the default stream waits for one that is capturing a graph");
   }
-  return gpu_->Failure("asking what the default stream does", error);
+  return gpu_->Failure("asking for the default stream's state", error);
 }
 
 Result<CUevent> GpuStreams::EventOf(StreamHandle key) {
@@ -155,7 +155,7 @@ Result<CUevent> GpuStreams::EventOf(StreamHandle key) {
     ONECOPY_RETURN_IF_ERROR(Record(&known.freed, Legacy()));
   }
   if (known.freed != nullptr) return known.freed;
-  return Status(Code::kInternal, reasons::kInternal, "a stream that is not known has freed memory");
+  return Status(Code::kInternal, reasons::kInternal, "an unknown stream freed memory");
 }
 
 Status GpuStreams::Follow(StreamHandle later, StreamHandle earlier) {

@@ -25,7 +25,7 @@ Status HostSlabs::Pin(const Slab& slab) const {
   const CUresult error =
       gpu_->api().MemHostRegister(slab.data, slab.bytes, CU_MEMHOSTREGISTER_PORTABLE);
   if (error == CUDA_SUCCESS) return OkStatus();
-  const std::string what = "the driver does not pin " + FormatBytes(slab.bytes) +
+  const std::string what = "the driver cannot pin " + FormatBytes(slab.bytes) +
                            " of host memory: " + shim::CudaErrorText(gpu_->api(), error);
   if (error == CUDA_ERROR_OUT_OF_MEMORY) {
     return {Code::kResourceExhausted, reasons::kNoMemory, what,

@@ -44,7 +44,7 @@ Status InputFile::Measure(const LocalFile& file) {
   if (::fstat(fd_, &facts) != 0) return os::ErrnoStatus(errno, "looking at " + name_);
   if (S_ISDIR(facts.st_mode)) {
     return {Code::kInvalidArgument, reasons::kBadArgument, name_ + " is a folder",
-            "name a file; for many files, pack them first: `tar c FOLDER | onecopy cp - BUFFER`"};
+            "name a file; for many files, pack them: `tar c FOLDER | onecopy cp - BUFFER`"};
   }
   if ((facts.st_mode & S_IFMT) == 0) {
     // An event counter or the like, which got the number of a stream that was closed.
@@ -67,9 +67,9 @@ Status InputFile::Measure(const LocalFile& file) {
   if (!length.has_value()) {
     if (file.offset_bytes.value_or(0) == 0) return OkStatus();
     if (::lseek(fd_, static_cast<off_t>(*file.offset_bytes), SEEK_SET) < 0) {
-      return os::ErrnoStatus(errno,
-                             "going to byte " + std::to_string(*file.offset_bytes) + " of " + name_,
-                             "leave the range out: a stream is read from where it is");
+      return os::ErrnoStatus(
+          errno, "seeking to byte " + std::to_string(*file.offset_bytes) + " of " + name_,
+          "leave out the range: a stream is read from its current position");
     }
     return OkStatus();
   }
@@ -112,7 +112,7 @@ Result<uint64_t> InputFile::Read(std::byte* to, uint64_t bytes, const Waiter& wa
       return Status(Code::kDataLoss, reasons::kIo,
                     name_ + " ended after " + std::to_string(read_ + got) + " of " +
                         std::to_string(*bytes_) + " bytes",
-                    "copy it when nothing else changes it");
+                    "copy it again while no other program changes it");
     }
     got += static_cast<uint64_t>(count);
     at_ += static_cast<uint64_t>(count);

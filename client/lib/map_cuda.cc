@@ -99,7 +99,7 @@ Status NoPeerAccess(const Place& place, const std::string& why) {
   return {Code::kFailedPrecondition, reasons::kNoPeerAccess,
           "cuda:" + std::to_string(place.user) +
               " does not reach memory of cuda:" + std::to_string(place.memory) + ": " + why,
-          "see nvidia-smi topo -p2p w; map it on the GPU where it lies, or transfer it"};
+          "map it on its own GPU, or transfer it; see nvidia-smi topo -p2p w"};
 }
 
 Result<std::unique_ptr<MappedMemory>> MapVmm(const ApiRef& api, const GivenMemory& given,
@@ -277,8 +277,8 @@ Result<int> FindOrdinal(const shim::CudaApi& api, const std::string& uuid) {
     if (found.ok() && found->text == uuid) return ordinal;
   }
   return Status(Code::kNotFound, reasons::kDeviceNotFound,
-                "the memory lies on " + uuid + ", which this process does not see",
-                "let it see that GPU (CUDA_VISIBLE_DEVICES)");
+                "the memory lies on " + uuid + ", which is not visible to this process",
+                "make that GPU visible to it (CUDA_VISIBLE_DEVICES)");
 }
 
 Status CheckReaches(const shim::CudaApi& api, const Place& place) {
@@ -287,7 +287,7 @@ Status CheckReaches(const shim::CudaApi& api, const Place& place) {
   if (api.DeviceGet(&user, place.user) != CUDA_SUCCESS) {
     return {Code::kNotFound, reasons::kDeviceNotFound,
             "this process has no GPU cuda:" + std::to_string(place.user),
-            "number GPUs as this process does (CUDA_VISIBLE_DEVICES), from 0 on"};
+            "use this process's numbers, from 0 (CUDA_VISIBLE_DEVICES)"};
   }
   if (place.user == place.memory) return OkStatus();
   int can = 0;
@@ -295,7 +295,7 @@ Status CheckReaches(const shim::CudaApi& api, const Place& place) {
   if (error == CUDA_SUCCESS) error = api.DeviceCanAccessPeer(&can, user, memory);
   if (error != CUDA_SUCCESS) return NoPeerAccess(place, shim::CudaErrorText(api, error));
   return can != 0 ? OkStatus()
-                  : NoPeerAccess(place, "the driver says that the two have no peer access");
+                  : NoPeerAccess(place, "the driver reports no peer access between the two");
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ class MappedHost final : public MappedMemory {
   Status CheckIntact() const override {
     if (!*faulted_) return OkStatus();
     return {Code::kAborted, reasons::kMemoryFault,
-            "a page of the mapped memory was not there (SIGBUS): its owner has cut the file short; "
-            "all of the mapping is zeros since",
-            "close the mapping, and map the buffer anew once its owner has registered it again"};
+            "a page of the mapped memory is missing (SIGBUS): its owner truncated the file; the "
+            "whole mapping now reads as zeros",
+            "close the mapping, and map the buffer again after its owner has registered it again"};
   }
 
   Status Unmap() override {
@@ -53,8 +53,8 @@ Result<std::unique_ptr<MappedMemory>> Map(GivenMemory& given, Connection& connec
   if (given.form == "memfd") {
     if (!options.cuda_device) return MapHost(given);
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "buffer \"" + given.buffer.name + "\" is host memory, of no GPU",
-                  "leave the device out; cudaHostRegister lets kernels use what is mapped");
+                  "buffer \"" + given.buffer.name + "\" is host memory and belongs to no GPU",
+                  "leave out the device; use cudaHostRegister to let kernels use the mapping");
   }
   ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const shim::CudaApi> api, connection.Cuda());
   return MapCuda(api, given, options.cuda_device);
@@ -83,7 +83,7 @@ Result<std::unique_ptr<Mapping>> Mapping::Make(std::shared_ptr<Connection> conne
   ONECOPY_ASSIGN_OR_RETURN(const SessionRef session, connection->Current());
   if (!session->attach().maps()) {
     return Status(Code::kFailedPrecondition, reasons::kNotServed,
-                  session->Peer() + " lets nobody map buffers",
+                  session->Peer() + " does not support mapped buffers",
                   "install the same version of onecopyd and of its clients");
   }
   v1::AttachRequest request;
@@ -116,7 +116,7 @@ Status Mapping::CheckValid() const {
   return {Code::kUnavailable, reasons::kDaemonUnreachable,
           "the onecopyd in " + connection_->run_dir() + " that has lent the memory of buffer \"" +
               info_.name + "\" has ended",
-          "close the mapping, and map the buffer anew once onecopyd has it again"};
+          "close the mapping, and map the buffer again once onecopyd has it again"};
 }
 
 Status Mapping::Unmap() {

@@ -76,10 +76,10 @@ Result<void*> LimitingResource::Allocate(uint64_t bytes, StreamHandle stream) {
     const MutexLock lock(state_->mutex);
     if (bytes > limit_bytes_ - state_->in_use) {
       return Status(Code::kResourceExhausted, reasons::kQuota,
-                    FormatBytes(bytes) + " are more than is left of the limit of " +
+                    FormatBytes(bytes) + " exceed what is left of the limit of " +
                         FormatBytes(limit_bytes_) + ", of which " + FormatBytes(state_->in_use) +
                         " are in use",
-                    "give some back, or raise the limit");
+                    "free some memory, or raise the limit");
     }
     state_->in_use += bytes;
   }

@@ -91,8 +91,10 @@ bool MayGoByWindows(const Client& client, const RemoteRange& range, const Status
 Status CheckRanges(const FileCopyOptions& options, const std::string& file) {
   if (options.ranges.empty()) return OkStatus();
   return {Code::kUnimplemented, reasons::kNotServed,
-          "ranges of " + file + " go no other way than by the daemon, which does not move this one",
-          "name a regular file or block device and leave --path and --link out, or copy the whole"};
+          "ranges of " + file +
+              " can be moved only by the daemon, and the daemon cannot move this file",
+          "name a regular file or block device and leave out --path and --link, or copy the whole "
+          "file"};
 }
 
 uint64_t EndOf(const std::vector<RangePair>& ranges, StridedRange RangePair::*side) {

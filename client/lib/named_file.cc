@@ -49,8 +49,8 @@ class Walk {
 
   Status Denied(uid_t owner, const std::string& why) const {
     return {Code::kPermissionDenied, reasons::kAccessDenied,
-            path_ + " leads through a symbolic link of uid " + std::to_string(owner) + ", " + why,
-            "name the file itself, without that link"};
+            path_ + " contains a symbolic link of uid " + std::to_string(owner) + ", " + why,
+            "name the file without that link"};
   }
 
   Status StartAt(const char* folder) {
@@ -182,8 +182,8 @@ os::UniqueFd NamedFile::Reopen(int flags) const {
 Status CheckPath(const std::string& path) {
   if (path.find('\0') == std::string::npos) return OkStatus();
   return {Code::kInvalidArgument, reasons::kBadName,
-          "the path " + path.substr(0, path.find('\0')) + " goes on behind a zero byte",
-          "name the file without it"};
+          "the path " + path.substr(0, path.find('\0')) + " contains a zero byte",
+          "remove the zero byte"};
 }
 
 Result<NamedFile> FindNamedFile(const std::string& path) {

@@ -50,7 +50,7 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
                   std::to_string(bytes) + " bytes do not fit into the range of " +
                       std::to_string(*file.bytes) + " bytes of " + file.path,
-                  "give a longer range, or a shorter one of the source");
+                  "give a longer range here, or a shorter one at the source");
   }
   const bool range = ask.in_place || file.offset_bytes.has_value() || file.bytes.has_value();
   ONECOPY_RETURN_IF_ERROR(CheckWithin({file.offset_bytes.value_or(0), bytes},
@@ -61,7 +61,7 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
     ONECOPY_ASSIGN_OR_RETURN(target.place, FindNamedFile(file.path));
     if (!target.place.file && range) {
       return os::ErrnoStatus(ENOENT, "writing a range of " + file.path,
-                             "leave the range out to write a new file");
+                             "leave out the range to write a new file");
     }
     if (!target.place.file) return InspectNew(file, std::move(target.place));
   }
@@ -80,24 +80,24 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
   }
   if (range && (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode))) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  file.path + " is a stream, which has no ranges", "leave the range out");
+                  file.path + " is a stream, and a stream has no ranges", "leave out the range");
   }
   const bool regular = S_ISREG(facts.st_mode);
   if (regular && !range && target.place.folder) {
     target.kind = Kind::kReplaced;
     if (!MayWriteBeside(target.place)) {
-      return os::ErrnoStatus(errno, "writing a file beside " + file.path,
-                             "write in place, without protection against a half-written file, by "
-                             "giving a range: " +
-                                 file.path + "@0");
+      return os::ErrnoStatus(
+          errno, "writing a file beside " + file.path,
+          "give a range to write in place, which is not protected against a half-written file: " +
+              file.path + "@0");
     }
     return target;
   }
   target.device = S_ISBLK(facts.st_mode);
   if (target.device && !ask.write_device) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  file.path + " is a block device, whose bytes would be lost",
-                  "if that is what you want, say --write-device (FileCopyOptions::write_device)");
+                  file.path + " is a block device, and its contents would be lost",
+                  "to overwrite it, use --write-device (FileCopyOptions::write_device)");
   }
   if (range || target.device) target.kind = Kind::kInPlace;
   return target;
@@ -137,8 +137,8 @@ Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, const
   if (::fstat(output.fd_, &facts) != 0) return os::ErrnoStatus(errno, "looking at " + file.path);
   if (ask.sync && !S_ISREG(facts.st_mode) && !S_ISBLK(facts.st_mode)) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  file.path + " is on no disk that could be waited for",
-                  "leave --sync out, or write a file");
+                  file.path + " is not on a disk, so --sync has no meaning",
+                  "leave out --sync, or write a regular file");
   }
   if (S_ISFIFO(facts.st_mode)) {
     if (os::UniqueFd twin = NonBlockingTwin(output.fd_); twin) {
@@ -178,7 +178,7 @@ Status OutputFile::OpenInPlace(const Target& target, const Ask& ask) {
   if (target.device && !claim_ && errno == EBUSY) {
     return {Code::kFailedPrecondition, reasons::kDeviceInUse,
             name_ + " is in use: mounted, or a part of another device",
-            "unmount it first (`lsblk` shows what uses it), or name another one"};
+            "unmount it (`lsblk` shows its users), or name another device"};
   }
   if (ask.read_back) owned_ = target.place.Reopen(O_RDWR);
   if (!owned_) owned_ = target.place.Reopen(O_WRONLY);

@@ -279,13 +279,14 @@ Result<OwnMemory::Copier*> OwnMemory::Open() {
   if (copier_ != nullptr) {
     if (!copier_->ended()) return copier_.get();
     return Status(Code::kUnavailable, reasons::kDaemonUnreachable,
-                  "the session with the daemon has ended, and its slab with it",
-                  "connect again, and register the memory anew");
+                  "the session with the daemon has ended, with its slab",
+                  "reconnect, and register the memory again");
   }
   if (attach_.slab_layout() != orders::kLayout) {
-    return Status(Code::kUnimplemented, reasons::kNotServed,
-                  "the daemon cannot use ordinary memory of this process as this library does",
-                  "install the same version of onecopyd and of its clients");
+    return Status(
+        Code::kUnimplemented, reasons::kNotServed,
+        "the daemon does not support ordinary memory of processes in the way of this library",
+        "install the same version of onecopyd and of its clients");
   }
   v1::AttachRequest request;
   request.mutable_open_slab();
@@ -293,7 +294,7 @@ Result<OwnMemory::Copier*> OwnMemory::Open() {
   ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, attach_.Ask(request, &fds));
   if (!reply.has_slab() || fds.size() != 3) {
     return Status(Code::kUnimplemented, reasons::kNotServed,
-                  "the daemon answers in a way that this library does not know");
+                  "the daemon answered in a way that this library does not know");
   }
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping slab, os::MapShared(fds[0].get(), reply.slab().bytes()));
   (void)::madvise(slab.data(), slab.bytes(), MADV_DONTFORK);
@@ -306,14 +307,14 @@ Result<OwnMemory::Copier*> OwnMemory::Open() {
 
 Result<uint64_t> OwnMemory::Add(void* pointer, uint64_t bytes, MemoryAccess access) {
   if (bytes == 0) {
-    return Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer has at least one byte");
+    return Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer needs at least one byte");
   }
   auto* const data = static_cast<std::byte*>(pointer);
   const bool wraps = reinterpret_cast<uintptr_t>(data) + bytes < bytes;
   if (data == nullptr || wraps || !IsMapped(data, bytes)) {
     return Status(Code::kInvalidArgument, reasons::kBadHandle,
-                  "there is no memory of this process at all of these bytes",
-                  "pass memory that is there until the buffer has been deleted");
+                  "parts of this range are not mapped in this process",
+                  "pass memory that stays mapped until the buffer is deleted");
   }
   const MutexLock lock(mutex_);
   ONECOPY_ASSIGN_OR_RETURN(Copier* const copier, Open());

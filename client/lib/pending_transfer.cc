@@ -55,9 +55,9 @@ Result<TransferInfo> PendingTransfer::Get() {
     ONECOPY_RETURN_IF_ERROR(CheckProcess());
     if (InCallback()) {
       return Status(Code::kFailedPrecondition, reasons::kCalledFromCallback,
-                    "a callback waits for another transfer of its client, whose end only the "
-                    "callback's own thread could bring",
-                    "wait on another thread, or take that transfer's on_end");
+                    "a callback waits for another transfer of its client, which only the "
+                    "callback's own thread could finish",
+                    "wait on another thread, or use that transfer's on_end");
     }
     static_cast<void>(WaitFor(kForEver));
   }
@@ -91,12 +91,12 @@ void PendingTransfer::CallBack(const std::function<void(const Argument&)>& callb
   } catch (const std::exception& thrown) {
     what = thrown.what();
   } catch (...) {
-    what = "something that is no std::exception";
+    what = "something other than a std::exception";
   }
   const MutexLock lock(mutex_);
   if (!callback_status_.ok()) return;
   callback_status_ = {Code::kInternal, reasons::kInternal, "a callback threw: " + what,
-                      "catch it there: nobody else can"};
+                      "catch it in the callback"};
 }
 
 void PendingTransfer::Update(const TransferInfo& transfer) {

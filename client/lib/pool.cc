@@ -29,7 +29,7 @@ struct Pool::State {
     return Status(
         Code::kInvalidArgument, reasons::kBadArgument,
         "a pool of host memory has no streams, and stream " + std::to_string(stream) + " was named",
-        "wait for the stream first, and leave it out");
+        "wait for the stream first, then free without a stream");
   }
   client::StreamOrder& Order() {
     if (streams == nullptr) return none;
@@ -71,8 +71,8 @@ Status Pool::Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) {
 Result<Endpoint> Pool::endpoint(const void* pointer, std::optional<uint64_t> bytes) const {
   ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   const Status not_here(Code::kNotFound, reasons::kBufferNotFound,
-                        "this memory is not allocated in the pool",
-                        "pass what Allocate returned, before it is given back");
+                        "this memory was not allocated from the pool",
+                        "pass an address that Allocate returned and that is not freed");
   const auto place = state_->core->Find(pointer);
   if (!place) return not_here;
   const auto* const at = static_cast<const std::byte*>(pointer);
@@ -145,22 +145,20 @@ Status CheckOptions(const PoolOptions& options) {
   if (options.slab_bytes == 0 || options.slab_bytes > uint64_t{1} << 62) {
     return {Code::kInvalidArgument, reasons::kBadSize,
             "a slab of " + std::to_string(options.slab_bytes) + " bytes",
-            "leave slab_bytes out: it is 64 MiB"};
+            "leave out slab_bytes: the default is 64 MiB"};
   }
   if (options.initial_bytes > options.limit_bytes) {
-    return {Code::kInvalidArgument, reasons::kBadSize,
-            "the pool shall begin with more bytes than its limit",
-            "raise limit_bytes, or lower initial_bytes"};
+    return {Code::kInvalidArgument, reasons::kBadSize, "initial_bytes exceeds limit_bytes",
+            "raise limit_bytes or lower initial_bytes"};
   }
   if (options.pinned && options.cuda_device) {
-    return {Code::kInvalidArgument, reasons::kBadArgument, "GPU memory that shall be pinned",
-            "leave `pinned` out, which is of host memory"};
+    return {Code::kInvalidArgument, reasons::kBadArgument, "`pinned` was set for GPU memory",
+            "leave out `pinned`: it applies to host memory"};
   }
   if (options.managed_overflow && !options.cuda_device) {
-    return {
-        Code::kInvalidArgument, reasons::kBadArgument,
-        "host memory that shall overflow into managed memory",
-        "say with cuda_device which GPU's memory the pool is of, or leave managed_overflow out"};
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "managed_overflow was set for host memory",
+            "set cuda_device to a GPU, or leave out managed_overflow"};
   }
   return OkStatus();
 }

@@ -25,7 +25,7 @@ std::string PointerText(const void* pointer) {
 
 Status BadPointer(const void* pointer, const std::string& what) {
   return {Code::kInvalidArgument, reasons::kBadPointer, PointerText(pointer) + " " + what,
-          "give back what was allocated here, once, by its beginning"};
+          "free each allocation of this pool once, by its first address"};
 }
 
 Status Inconsistent(const std::string& what) {
@@ -77,8 +77,8 @@ Status PoolCore::Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) 
     ++counts_.failures;
     return {Code::kInvalidArgument, reasons::kSizeMismatch,
             PointerText(pointer) + " was allocated with " + std::to_string(block->asked) +
-                " bytes, and is given back with " + std::to_string(bytes),
-            "give it back with the size that it was asked for"};
+                " bytes, and was freed with " + std::to_string(bytes),
+            "free it with the size that was requested"};
   }
   ++counts_.deallocations;
   --counts_.blocks_in_use;
@@ -159,8 +159,7 @@ Status PoolCore::CheckSize(uint64_t bytes) {
     return {Code::kInvalidArgument, reasons::kBadSize, "an allocation of no bytes",
             "ask for at least 1 byte"};
   }
-  return {Code::kResourceExhausted, reasons::kNoMemory,
-          FormatBytes(bytes) + " are more than any memory has"};
+  return {Code::kResourceExhausted, reasons::kNoMemory, FormatBytes(bytes) + " exceed any memory"};
 }
 
 // Fibonacci's, of what is left beside the alignment.
@@ -253,7 +252,7 @@ Result<PoolCore::Block*> PoolCore::TakeAfterGrowth(uint64_t bytes) {
     return Take(common_, bytes);
   }
   if (waited.ok()) return growth;
-  return growth.WithContext("what streams have freed cannot be waited for (" + waited.message() +
+  return growth.WithContext("cannot wait for memory that streams have freed (" + waited.message() +
                             ")");
 }
 
@@ -399,15 +398,15 @@ PoolCore::Block* PoolCore::AddBlock(Block block) {
 Status PoolCore::Misplaced(const void* pointer) {
   const auto* const at = static_cast<const std::byte*>(pointer);
   const auto row = rows_.upper_bound(const_cast<std::byte*>(at));
-  if (row == rows_.begin()) return BadPointer(pointer, "is not of this pool");
+  if (row == rows_.begin()) return BadPointer(pointer, "does not belong to this pool");
   const SlabSource::Slab& slab = std::prev(row)->second->slab;
-  if (at >= slab.data + slab.bytes) return BadPointer(pointer, "is not of this pool");
+  if (at >= slab.data + slab.bytes) return BadPointer(pointer, "does not belong to this pool");
   const Block& block = *std::prev(in_order_.upper_bound(at))->second;
   if (block.state != State::kUsed) {
-    return BadPointer(pointer, "is free already: it was given back twice, or never allocated");
+    return BadPointer(pointer, "is already free: it was freed twice, or never allocated");
   }
   return BadPointer(pointer, "lies inside an allocation, " + std::to_string(at - block.data) +
-                                 " bytes behind its beginning " + PointerText(block.data));
+                                 " bytes after its beginning " + PointerText(block.data));
 }
 
 Status PoolCore::Check() const {

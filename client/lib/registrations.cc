@@ -15,8 +15,8 @@ bool Named(const BufferInfo& info, const std::string& name) {
 
 Status WentWithItsSession() {
   return {Code::kUnavailable, reasons::kSessionLost,
-          "it was registered with a daemon that has ended",
-          "register the memory again, if it is still there"};
+          "it was registered with a daemon that has since ended",
+          "register the memory again, if it still exists"};
 }
 
 }  // namespace
@@ -117,8 +117,8 @@ Status Registrations::Explain(Status failure, const std::vector<std::string>& na
       const LostBuffer& lost = found->second.told;
       return {Code::kNotFound, reasons::kBufferLost,
               "buffer \"" + lost.was.name +
-                  "\" went with a session that has ended: " + lost.why.message(),
-              found->second.memory.expired() ? "register the memory again, if it is still there"
+                  "\" was removed with its session, which has ended: " + lost.why.message(),
+              found->second.memory.expired() ? "register the memory again, if it still exists"
                                              : lost.why.remedy()};
     }
     const auto known = [&](const auto& buffer) { return Named(buffer.was, name); };
@@ -127,7 +127,7 @@ Status Registrations::Explain(Status failure, const std::vector<std::string>& na
       return {Code::kNotFound, reasons::kBufferLost,
               "buffer " + name + " went with a session that has ended, and is now " +
                   found->now.node + ":" + found->now.name + ", id " + found->now.id,
-              "ask HostBuffer::endpoint() or Pool::endpoint() for it anew"};
+              "call HostBuffer::endpoint() or Pool::endpoint() again"};
     }
   }
   return failure;

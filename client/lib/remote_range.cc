@@ -16,9 +16,9 @@ Result<RemoteRange> FindRange(Client& client, const Endpoint& endpoint, const Wa
         client.GetBuffer(endpoint.node, endpoint.buffer, waiter->stop(), waiter->Remaining());
     if (const Status over = waiter->Check(); !found.ok() && !over.ok()) {
       return Status(over.code(), over.reason(),
-                    over.message() + ": it waited for node " +
+                    over.message() + ": while it waited for node " +
                         (endpoint.node.empty() ? client.node() : endpoint.node) +
-                        " to tell about buffer " + endpoint.buffer,
+                        " to describe buffer " + endpoint.buffer,
                     over.remedy());
     }
     if (!found.ok()) return found.status();

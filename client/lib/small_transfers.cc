@@ -107,7 +107,7 @@ Status SmallTransfers::OpenRing() {
   std::vector<os::UniqueFd> fds;
   ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, attach_.Ask(request, &fds));
   if (!reply.has_ring() || fds.size() != 2) {
-    return {Code::kUnimplemented, reasons::kNotServed, "the daemon gave no ring"};
+    return {Code::kUnimplemented, reasons::kNotServed, "the daemon did not provide a ring"};
   }
   ONECOPY_ASSIGN_OR_RETURN(ring::ClientEnd end, ring::ClientEnd::Open(fds[0], std::move(fds[1])));
   const MutexLock lock(mutex_);
@@ -270,8 +270,8 @@ Status SmallTransfers::Gone() const {
             "see whether onecopyd still runs, and in its log what keeps it busy"};
   }
   return {Code::kUnavailable, reasons::kSessionLost,
-          "the daemon ended the ring before it said what became of the transfer",
-          "see whether onecopyd still runs; the next call connects again"};
+          "the daemon ended the ring before it reported the transfer's outcome",
+          "check that onecopyd still runs; the next call reconnects"};
 }
 
 Status SmallTransfers::Wait(uint64_t number) {

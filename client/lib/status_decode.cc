@@ -51,13 +51,13 @@ Status DecodeStatus(const grpc::Status& wire, const std::string& peer) {
       for (const char* silence : {"keepalive watchdog timeout", "ping timeout"}) {
         if (wire.error_message().find(silence) == std::string::npos) continue;
         return {code, reason, peer + " has stopped answering, and may have begun with the call",
-                "see whether it still runs, and in its log what keeps it busy"};
+                "check whether it still runs; its log says what keeps it busy"};
       }
-      return {code, reason, peer + " has gone: " + wire.error_message(),
-              "see whether it still runs, and in its log why it ended"};
+      return {code, reason, peer + " closed the connection: " + wire.error_message(),
+              "check whether it still runs; its log says why it ended"};
     case Code::kDeadlineExceeded:
       return {code, reason, peer + " did not answer in time: " + wire.error_message(),
-              "see in its log what keeps it busy"};
+              "check its log for what keeps it busy"};
     case Code::kUnimplemented:
       return {code, reason, peer + " does not know this call: " + wire.error_message(),
               "install the same version of onecopyd and of its clients"};

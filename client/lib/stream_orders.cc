@@ -88,7 +88,7 @@ Result<std::shared_ptr<StreamOrders>> StreamOrders::Make(std::shared_ptr<const s
       api->LaunchHostFunc == nullptr) {
     return Status(Code::kFailedPrecondition, reasons::kDriverTooOld,
                   "the driver cannot order transfers with streams",
-                  "synchronise the stream, and ask for the transfer without an order");
+                  "synchronise the stream, then request the transfer without a stream");
   }
   auto helpers = std::make_shared<Helpers>(api);
   std::shared_ptr<StreamOrders> made(new StreamOrders(std::move(api), std::move(helpers)));
@@ -176,13 +176,13 @@ Status StreamOrders::CheckStream(uintptr_t stream) const {
   const bool implicit = error == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   if (implicit || (error == CUDA_SUCCESS && capturing != CU_STREAM_CAPTURE_STATUS_NONE)) {
     return {Code::kFailedPrecondition, reasons::kStreamCapturing,
-            "the stream is capturing a graph, of which a transfer cannot be a part",
-            "order transfers before or behind the graph's launch"};
+            "the stream is capturing a graph, and a graph cannot contain a transfer",
+            "order transfers before or after the graph's launch"};
   }
   if (error == CUDA_SUCCESS) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kDriverFailed,
           "asking for the state of the stream: " + shim::CudaErrorText(*api_, error),
-          "pass a stream of a context that is open"};
+          "pass a stream of an open context"};
 }
 
 Result<CUcontext> StreamOrders::ContextOf(uintptr_t stream) const {
@@ -191,7 +191,7 @@ Result<CUcontext> StreamOrders::ContextOf(uintptr_t stream) const {
   if (error == CUDA_SUCCESS) return context;
   return Status(Code::kFailedPrecondition, reasons::kDriverFailed,
                 "asking for the context of the stream: " + shim::CudaErrorText(*api_, error),
-                "pass a stream of a context that is open");
+                "pass a stream of an open context");
 }
 
 namespace {

@@ -47,7 +47,7 @@ Status CheckTexts(const TransferRequest& request) {
   ONECOPY_RETURN_IF_ERROR(CheckEnd("the source", request.source));
   ONECOPY_RETURN_IF_ERROR(CheckEnd("the destination", request.destination));
   for (const auto* more : {&request.more_sources, &request.more_destinations}) {
-    for (const Endpoint& one : *more) ONECOPY_RETURN_IF_ERROR(CheckEnd("a further end", one));
+    for (const Endpoint& one : *more) ONECOPY_RETURN_IF_ERROR(CheckEnd("another destination", one));
   }
   ONECOPY_RETURN_IF_ERROR(CheckText("the path", request.policy.path_glob));
   ONECOPY_RETURN_IF_ERROR(CheckText("the link", request.policy.link));

@@ -279,7 +279,7 @@ Outcome Engine::Release(abi::Request* request) const {
       if (!request->posting->WaitForEnd(kReleaseLimit)) {
         return Say("releasing a transfer with agent " + request->agent,
                    {Code::kDeadlineExceeded, reasons::kStalled,
-                    "it was cancelled and has not let go of its memory yet",
+                    "it was cancelled, but still uses its memory",
                     "keep the memory, and release the transfer again"});
       }
     }
@@ -304,7 +304,7 @@ Outcome Engine::ConnectionInfo(std::string& out) const {
 }
 
 Outcome Engine::LoadConnectionInfo(const std::string& agent, const std::string& info) {
-  return Guarded("loading an agent's place", [&] {
+  return Guarded("loading an agent's address", [&] {
     const auto place = DecodeAgent(info);
     if (!place) return Say("metadata of agent " + agent, place.status());
     const MutexLock lock(mutex_);
@@ -344,7 +344,7 @@ Outcome Engine::LoadRemote(const abi::RegisteredDescriptor& memory, const abi::S
 }
 
 Outcome Engine::LoadLocal(abi::Metadata* local, abi::Metadata*& out) {
-  return Guarded("loading memory of one's own", [&] {
+  return Guarded("loading local memory", [&] {
     out = handles_.LoadLocal(local);
     return out == nullptr ? Outcome::kNotFound : Outcome::kSuccess;
   });

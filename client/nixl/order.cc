@@ -125,7 +125,7 @@ Result<std::vector<TransferRequest>> MakeRequests(abi::Operation operation,
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
                   std::to_string(local.size()) + " descriptors here and " +
                       std::to_string(remote.size()) + " there",
-                  "name as many of both");
+                  "name equally many on both sides");
   }
   const bool write = operation == abi::Operation::kWrite;
   std::vector<Group> groups;
@@ -139,7 +139,7 @@ Result<std::vector<TransferRequest>> MakeRequests(abi::Operation operation,
                     "descriptor " + std::to_string(i) + " has " + std::to_string(source.bytes) +
                         " bytes at the source and " + std::to_string(destination.bytes) +
                         " at the destination",
-                    "name as many bytes of both");
+                    "give both the same length");
     }
     if (source.bytes == 0) continue;
     ONECOPY_RETURN_IF_ERROR(CheckPiece(source));

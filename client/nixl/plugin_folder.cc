@@ -44,8 +44,7 @@ Result<std::string> ChoosePackage(const PluginFolderRequest& request) {
   if (found.empty()) {
     return Missing(
         "NIXL's wheel is not installed in " + request.packages.string(),
-        "install it beside onecopy (pip install nixl-cu13), or say with --packages where "
-        "it is");
+        "install it beside onecopy (pip install nixl-cu13), or name its folder with --packages");
   }
   if (request.nixl.empty()) {
     if (found.size() == 1) return found.front();
@@ -56,7 +55,7 @@ Result<std::string> ChoosePackage(const PluginFolderRequest& request) {
     if (name == request.nixl) return name;
   }
   return Missing("package " + request.nixl + " is not installed in " + request.packages.string(),
-                 "leave --nixl out, or install it: pip install " + request.nixl);
+                 "leave out --nixl, or install it: pip install " + request.nixl);
 }
 
 // Each file of the folder `from`, for the folder `to`.
@@ -89,7 +88,7 @@ Status CheckOwners(const fs::path& folder) {
   const Status status = os::CheckPathOwners(folder.string(), os::PathTrust::kOwnersAlone);
   if (status.ok()) return status;
   return {status.code(), status.reason(), status.message(),
-          "name a folder with --cache that nobody but you and root can write to"};
+          "name a folder with --cache that only you and root can write to"};
 }
 
 std::string HashOf(const Links& links) {
@@ -132,8 +131,9 @@ Result<fs::path> MakePluginFolder(const PluginFolderRequest& request) {
   if (error) return os::ErrnoStatus(error.value(), "looking into " + request.packages.string());
   const fs::path plugin = fs::canonical(request.plugin, error);
   if (error) {
-    return Missing("the plug-in " + request.plugin.string() + " is not there: " + error.message(),
-                   "use the onecopy of the Python package, which brings it: pip install onecopy");
+    return Missing(
+        "the plug-in " + request.plugin.string() + " is not there: " + error.message(),
+        "use the `onecopy` of the Python package, which contains it: pip install onecopy");
   }
   ONECOPY_ASSIGN_OR_RETURN(const std::string nixl, ChoosePackage({packages, request.nixl, {}, {}}));
   const fs::path core = packages / ("." + nixl + std::string(kLibraries)) / "libnixl.so";

@@ -33,8 +33,8 @@ Status Presence::Known(const AgentPlace& place) const {
   const MutexLock lock(mutex_);
   const auto agent = agents_.find(place.mailbox);
   if (agent == agents_.end() || !agent->second.gone) return OkStatus();
-  return {Code::kAborted, reasons::kOwnerDied, "the other agent has gone with its process",
-          "load the metadata of the agent that takes its place"};
+  return {Code::kAborted, reasons::kOwnerDied, "the other agent's process has ended",
+          "load the metadata of the agent that replaces it"};
 }
 
 bool Presence::IsDoubtful(const Status& failure) {
@@ -63,12 +63,12 @@ Status Presence::Judge(Client& client, const AgentPlace& place, Status failure) 
     agent.gone = gone;
   }
   if (!gone && !overdue) return failure;
-  return {Code::kAborted, reasons::kOwnerDied,
-          (gone ? "the other agent has gone with its process: "
-                : "the other agent has not been there for " + std::to_string(kPatience.count()) +
-                      " s: ") +
-              failure.message(),
-          "load the metadata of the agent that takes its place"};
+  return {
+      Code::kAborted, reasons::kOwnerDied,
+      (gone ? "the other agent's process has ended: "
+            : "the other agent has been absent for " + std::to_string(kPatience.count()) + " s: ") +
+          failure.message(),
+      "load the metadata of the agent that replaces it"};
 }
 
 bool Presence::IsOverdue(const AgentPlace& place) {

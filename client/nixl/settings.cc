@@ -11,8 +11,8 @@ namespace {
 Status Bad(const std::string& message) {
   return {Code::kInvalidArgument, reasons::kBadConfig, message,
           "the settings of backend ONECOPY are run_dir (a folder), at_most (a number of copies), "
-          "path (such as rdma-*), checksum (true or false) and grant_to (owners such as 1000@west, "
-          "with commas between)"};
+          "path (such as rdma-*), checksum (true or false) and grant_to (users such as 1000@west, "
+          "separated by commas)"};
 }
 
 std::vector<std::string> Split(std::string_view text) {

@@ -28,7 +28,7 @@ std::string KnownText() {
 
 Status Unknown(const std::string& message) {
   return {Code::kFailedPrecondition, reasons::kNixlUnknown, message,
-          "install a wheel of NIXL that this plug-in knows (pip install nixl-cu13, of " +
+          "install a NIXL wheel that this plug-in supports (pip install nixl-cu13, version " +
               KnownText() + "), or a newer onecopy"};
 }
 
@@ -59,7 +59,7 @@ Result<NixlCore> FindCore(const void* address) {
   Dl_info info = {};
   if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) {
     return Unknown(
-        "the plug-in was not called by a library, so that it cannot know which NIXL it is");
+        "the plug-in was not called by a library, so it cannot tell the version of NIXL");
   }
   return FindCoreOf(info.dli_fname);
 }
@@ -83,21 +83,20 @@ Result<NixlCore> FindCoreOf(const std::string& library) {
     const std::optional<uint64_t> recorded = RecordedBytes(entry.path() / "RECORD", file);
     if (!recorded) continue;
     if (*recorded != bytes) {
-      return Unknown(path.string() + " is not the one that its package " + stem +
-                     " brought: it has " + std::to_string(bytes) + " bytes, not " +
-                     std::to_string(*recorded));
+      return Unknown(path.string() + " is not the file of its package " + stem + ": it has " +
+                     std::to_string(bytes) + " bytes, not " + std::to_string(*recorded));
     }
     return NixlCore{path.string(), stem.substr(0, dash), stem.substr(dash + 1)};
   }
   return Unknown("NIXL's library " + path.string() +
-                 " belongs to no package of Python, so that its version is not known");
+                 " does not belong to a Python package, so its version is unknown");
 }
 
 Status CheckKnown(const NixlCore& core) {
   const std::vector<std::string>& known = KnownVersions();
   if (std::find(known.begin(), known.end(), core.version) != known.end()) return OkStatus();
   return Unknown("NIXL " + core.version + " (" + core.package + ", " + core.library +
-                 ") is not a version that this plug-in knows");
+                 ") is not a version that this plug-in supports");
 }
 
 }  // namespace onecopy::nixl

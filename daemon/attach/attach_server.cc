@@ -91,8 +91,8 @@ class AttachServer::Core {
       return connection->Refuse(
           {Code::kResourceExhausted, reasons::kQuota,
            "uid " + payer.ToString() + " has " + std::to_string(options_.most_per_uid) +
-               " connections already, and may have no more",
-           "end some of the programs that are attached, or raise [limits] sessions"});
+               " connections, which is the limit of one user",
+           "end some attached programs, or raise [limits] sessions_per_user"});
     }
     if (const Status status = connection->Start(); !status.ok()) {
       Report(status);
@@ -119,7 +119,7 @@ class AttachServer::Core {
     const os::Newcomers::Id id = newcomers_.Enter(payer.ToString(), [this, number] {
       const std::shared_ptr<Connection> silent = connections_.at(number);
       silent->Refuse({Code::kResourceExhausted, reasons::kQuota,
-                      "no Hello has come, and others want to connect"});
+                      "no Hello has arrived, and other clients want to connect"});
     });
     newcomer_ids_[number] = id;
     connection.WhenGreeted([this, number] { Greeted(number); });

@@ -78,7 +78,7 @@ Status Connection::Start() {
   }
   hello_timer_ = loop_.RunAfter(options_.hello_timeout, [self] {
     self->Refuse({Code::kDeadlineExceeded, reasons::kDeadline,
-                  "no Hello has come since the connection was made"});
+                  "no Hello has arrived since the connection was made"});
   });
   return OkStatus();
 }
@@ -128,7 +128,7 @@ void Connection::OnPacket(os::Packet packet) {
   }
   v1::AttachRequest request;
   if (!request.ParseFromString(packet.bytes)) {
-    return Refuse(Bad("a packet is no onecopy.v1.AttachRequest"));
+    return Refuse(Bad("a packet is not a onecopy.v1.AttachRequest"));
   }
   may_show_ = may_show_ && request.has_show_namespaces();
   switch (request.request_case()) {
@@ -152,8 +152,8 @@ void Connection::OnPacket(os::Packet packet) {
 }
 
 void Connection::OnHello(const v1::AttachRequest::Hello& hello, const Passed& passed) {
-  if (state_ != State::kNew) return Refuse(Bad("Hello was said already on this connection"));
-  if (passed.any()) return Refuse(Bad("Hello carries no descriptor"));
+  if (state_ != State::kNew) return Refuse(Bad("this connection has already sent a Hello"));
+  if (passed.any()) return Refuse(Bad("Hello must not carry a descriptor"));
   const Result<uint32_t> protocol =
       AgreeOnClientProtocol(hello.protocol_min(), hello.protocol_max(), options_.version);
   if (!protocol.ok()) return Refuse(protocol.status());
@@ -189,10 +189,10 @@ void Connection::Welcome() {
 
 void Connection::OnShowNamespaces(Passed passed) {
   if (!std::exchange(may_show_, false)) {
-    return Refuse(Bad("namespaces are shown right after Hello, where Welcome asks for it"));
+    return Refuse(Bad("ShowNamespaces must follow Hello, and only if Welcome asks for it"));
   }
   if (passed.fds.size() != 2 || passed.cut) {
-    return RefuseDescriptors(std::move(passed), Bad("ShowNamespaces carries two descriptors"));
+    return RefuseDescriptors(std::move(passed), Bad("ShowNamespaces must carry two descriptors"));
   }
   Status shown = engine::TakeShown(client_.known, passed.fds[0].get(), passed.fds[1].get(),
                                    *options_.namespace_names);
@@ -208,16 +208,16 @@ void Connection::OnPassDescriptor(bool file, Passed passed) {
   if (passed.cut) {  // nobody can send more than there was room for
     return RefuseDescriptors(
         std::move(passed),
-        os::ErrnoStatus(EMFILE, "onecopyd could not take its client's descriptor"));
+        os::ErrnoStatus(EMFILE, "onecopyd could not receive the client's descriptor"));
   }
   if (passed.fds.size() != 1) {
     const std::string count = std::to_string(passed.fds.size());
     return RefuseDescriptors(std::move(passed),
-                             Bad("PassDescriptor carries exactly one descriptor, not " + count));
+                             Bad("PassDescriptor must carry exactly one descriptor, not " + count));
   }
   if (file && !options_.files) {
     return RefuseDescriptors(std::move(passed),
-                             Bad("this daemon moves no files, as its Welcome said"));
+                             Bad("this daemon does not move files, as its Welcome said"));
   }
   // What a file's is, is asked where its file system may take its time to answer.
   if (const int fd = passed.fds.front().get();
@@ -260,7 +260,7 @@ bool Connection::Refuses(const Passed& passed, const std::string& what, bool has
   } else if (!has) {
     wrong = Bad("this daemon has no " + what + ", as its Welcome said");
   } else if (passed.any()) {
-    wrong = Bad("a message about " + what + " carries no descriptor");
+    wrong = Bad("a message about " + what + " must not carry a descriptor");
   }
   if (wrong.ok()) return false;
   Refuse(wrong);

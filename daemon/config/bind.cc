@@ -109,8 +109,8 @@ class Binder {
     SetLimits(sections_.at("limits").settings);
     const Settings& peering = sections_.at("peering").settings;
     config_.heartbeat = peering.Duration("heartbeat");
-    config_.reconnect_least = peering.Duration("reconnect_least");
-    config_.reconnect_most = peering.Duration("reconnect_most");
+    config_.reconnect_delay_min = peering.Duration("reconnect_delay_min");
+    config_.reconnect_delay_max = peering.Duration("reconnect_delay_max");
   }
 
   void SetLimits(const Settings& limits) {
@@ -214,8 +214,8 @@ class Binder {
       } else {
         Complain(section, key,
                  "\"" + word +
-                     "\" is no user: write UID@NODE, *@NODE, or UID for one of this "
-                     "node, between blanks");
+                     "\" is not a user: write UID@NODE, *@NODE, or UID for a user of this node, "
+                     "separated by blanks");
       }
     }
     return users;

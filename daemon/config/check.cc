@@ -32,13 +32,13 @@ void CheckTls(const Tls& tls, const KeyLines& line_of, Problems& problems) {
     }
   }
   if (any && !missing.empty()) {
-    problems.Add(line, "tls: " + missing + " must be set too: it takes all three files or none");
+    problems.Add(line, "tls: " + missing + " must be set too: set all three files, or none");
   }
   for (const char* key : {"crl", "lanes_plain"}) {
     const bool set = std::string_view(key) == "crl" ? !tls.crl.empty() : tls.lanes_plain;
     if (any || !set) continue;
     problems.Add(line_of(std::string("tls.") + key),
-                 "tls: " + std::string(key) + " says nothing without ca, certificate and key");
+                 "tls: " + std::string(key) + " has no effect without ca, certificate and key");
   }
 }
 
@@ -54,13 +54,13 @@ void CheckPeers(const Config& config, const KeyLines& line_of, Problems& problem
                              ", and a pattern likewise, with * for any characters and ? for one");
     }
     if (pattern && peer.address) {
-      problems.Add(line, section + " is a pattern, which has no address");
+      problems.Add(line, section + " is a pattern, and a pattern has no address");
     }
     if (name == own) {
-      problems.Add(line, section + " has the name of this node: a node is no peer of itself");
+      problems.Add(line, section + " has the name of this node: a node cannot be its own peer");
     }
     if (peer.address && peer.address->port == 0) {
-      problems.Add(line, section + ": no peer is reached at port 0");
+      problems.Add(line, section + ": port 0 cannot be connected to");
     }
   }
 }
@@ -85,8 +85,8 @@ void CheckLimits(const Limits& limits, const KeyLines& line_of, Problems& proble
     if (limit.each <= limit.total) continue;
     const std::string each = key.name + "_per_user";
     problems.Add(std::max(line_of("limits." + each), line_of("limits." + key.name)),
-                 "limits: " + each + ", " + std::to_string(limit.each) + ", is more than " +
-                     key.name + ", " + std::to_string(limit.total) + ", which is of all users");
+                 "limits: " + each + ", " + std::to_string(limit.each) + ", exceeds " + key.name +
+                     ", " + std::to_string(limit.total) + ", the limit of all users together");
   }
 }
 
@@ -95,8 +95,8 @@ void CheckApi(const Config& config, const KeyLines& line_of, Problems& problems)
   const uint32_t line = line_of("api_listen");
   if (!config.tls.enabled()) {
     problems.Add(line,
-                 "api_listen is set, and [tls] is not: whoever calls from another machine is known "
-                 "by a certificate alone, so it needs [tls] ca, certificate and key");
+                 "api_listen needs [tls] ca, certificate and key: callers from other machines are "
+                 "identified only by certificates");
   }
   if (config.api_listen->port == 0) return;
   for (const auto& [name, address] : {std::pair<std::string, os::HostPort>{"listen", config.listen},
@@ -134,17 +134,17 @@ void CheckWhole(const Config& config, const KeyLines& line_of, Problems& problem
   CheckApi(config, line_of, problems);
   CheckMetrics(config, line_of, problems);
   if (!config.lanes && config.listen.port == UINT16_MAX) {
-    problems.Add(line_of("listen"),
-                 "lanes must be set: there is no port after that of listen, 65535");
+    problems.Add(line_of("listen"), "lanes must be set: listen has the last port, 65535");
   }
   if (config.lanes && config.lanes->port != 0 && *config.lanes == config.listen) {
     problems.Add(line_of("lanes"),
                  "lanes and listen must differ: both are " + config.listen.ToString());
   }
-  if (config.reconnect_least > config.reconnect_most) {
-    problems.Add(std::max(line_of("peering.reconnect_least"), line_of("peering.reconnect_most")),
-                 "peering: reconnect_least, " + FormatDuration(config.reconnect_least) +
-                     ", is longer than reconnect_most, " + FormatDuration(config.reconnect_most));
+  if (config.reconnect_delay_min > config.reconnect_delay_max) {
+    problems.Add(
+        std::max(line_of("peering.reconnect_delay_min"), line_of("peering.reconnect_delay_max")),
+        "peering: reconnect_delay_min, " + FormatDuration(config.reconnect_delay_min) +
+            ", is longer than reconnect_delay_max, " + FormatDuration(config.reconnect_delay_max));
   }
 }
 
@@ -159,9 +159,9 @@ Status CheckSecurity(const Config& config) {
   const std::vector<std::string> beyond = BeyondThisMachine(config);
   if (beyond.empty()) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kInsecure,
-          beyond.front() + ", beyond this machine, where daemons would talk in plain text",
-          "set [tls] ca, certificate and key (onecopy cert makes them), or insecure = true where "
-          "the network is trusted"};
+          beyond.front() + ", which other machines can reach, and the daemons would use plain text",
+          "set [tls] ca, certificate and key (onecopy cert makes them), or insecure = true if you "
+          "trust the network"};
 }
 
 }  // namespace onecopy::config

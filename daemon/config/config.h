@@ -147,8 +147,8 @@ struct Config {
   bool reflection = false;  // at api.sock
 
   std::chrono::milliseconds heartbeat{0};
-  std::chrono::milliseconds reconnect_least{0};
-  std::chrono::milliseconds reconnect_most{0};
+  std::chrono::milliseconds reconnect_delay_min{0};
+  std::chrono::milliseconds reconnect_delay_max{0};
 
   // Each key that there is, as "staging.slots" and as a file would write its value.
   std::map<std::string, std::string> texts;

@@ -39,7 +39,8 @@ Result<std::string> ReadFile(const std::string& file) {
     text.append(piece.data(), static_cast<size_t>(got));
     if (text.size() > kMaxBytes) {
       Problems problems;
-      problems.Add(0, "it is longer than " + FormatBytes(kMaxBytes) + ", so it is something else");
+      problems.Add(
+          0, "it is longer than " + FormatBytes(kMaxBytes) + ", so it is not a configuration file");
       return problems.ToStatus(file);
     }
   }
@@ -96,7 +97,8 @@ Status FillGaps(const std::string& tuned, const Schema& schema, toml::table& tab
   for (const auto& [name, node] : measured) {
     if (name == "version") continue;
     if (!node.is_table()) {
-      problems.Add(LineOf(name), std::string(name.str()) + " has no place among measured values");
+      problems.Add(LineOf(name), std::string(name.str()) +
+                                     " is not a setting that a file of measured values may have");
       continue;
     }
     if (table.get(name) == nullptr) table.insert(name, toml::table());

@@ -43,7 +43,8 @@ std::string Keys(const std::vector<SettingSpec>& specs) {
 std::string PrintDefault(const Schema& schema) {
   std::string text = Comment(
       "Configuration of onecopyd. Every key is shown with its default; remove the # before it to "
-      "set it. Flags come before this file. onecopyd config check FILE tells what is wrong in it.");
+      "set it. Command-line flags take precedence over this file. Check a file with: onecopyd "
+      "config check FILE");
   text += "version = " + std::to_string(kVersion) + "\n\n" + Keys(TopKeys());
   for (const SectionSpec& section : SectionsToRead(schema)) {
     text += "\n";

@@ -27,8 +27,4 @@ class Problems {
   std::multimap<uint32_t, std::string> by_line_;
 };
 
-// The nearest of `known`, when it is near enough to be meant: a few letters wrong, missing, added
-// or swapped, or in the wrong case. Empty when none is.
-std::string Nearest(std::string_view typed, const std::vector<std::string>& known);
-
 }  // namespace onecopy::config

@@ -7,6 +7,7 @@
 #include "daemon/config/value_text.h"
 #include "onecopy/size.h"
 #include "transport/core/duration.h"
+#include "transport/core/nearest.h"
 
 namespace onecopy::config {
 namespace {

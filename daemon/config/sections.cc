@@ -38,66 +38,68 @@ void AddLimit(std::vector<SettingSpec>* keys, const std::string& name, const Lim
   constexpr int64_t kMax = 1'000'000'000;
   const auto number = [](uint64_t value) { return static_cast<int64_t>(value); };
   keys->push_back(Number(name + "_per_user", SettingType::kInteger, number(fallback.each),
-                         {1, kMax}, what + ", of one user at a time."));
+                         {1, kMax}, what + ": at most this many per user."));
   keys->push_back(Number(name, SettingType::kInteger, number(fallback.total), {1, kMax},
-                         "The same of all users together."));
+                         "The same limit for all users together."));
 }
 
 SectionSpec LimitsSection() {
   SectionSpec section{"limits",
-                      "How much one user of this node may have, so that nobody takes what others "
-                      "need. Administrators are bound by the totals alone.",
+                      "What one user of this node may use at a time, so that no user can exhaust "
+                      "it. For administrators, only the totals apply.",
                       {}};
   std::vector<SettingSpec>& keys = section.keys;
   keys.push_back(Number("memory_per_user", SettingType::kBytes, 256 * kMiB, {kMiB, kTiB},
-                        "Memory for all that is kept, queued and promised for one user, a peer or "
-                        "an address at a time, beside buffers, slabs and slots themselves."));
-  keys.push_back(Number("memory", SettingType::kBytes, 1024 * kMiB, {16 * kMiB, kTiB},
-                        "The same of all together; the last quarter is for those who have little. "
-                        "A quarter more is for what has ended and is still known, an eighth for "
-                        "requests that end something, an eighth for handshakes."));
+                        "Memory for the records and queues that the daemon keeps for one user, "
+                        "peer or address. Buffers, slabs and slots do not count."));
+  keys.push_back(
+      Number("memory", SettingType::kBytes, 1024 * kMiB, {16 * kMiB, kTiB},
+             "The same limit for all together; its last quarter is reserved for those that use "
+             "little. On top of it come a quarter for records of ended work, an eighth for "
+             "requests that end something, and an eighth for handshakes."));
   AddLimit(&keys, "sessions", {1024, 4096},
-           "Clients that are attached, and likewise connections to api.sock");
+           "Attached clients; the same number again limits connections to api.sock");
   AddLimit(&keys, "namespaces", {64, 256},
-           "User and PID namespaces in which programs are connected to api.sock, or were a minute "
-           "ago");
+           "User and PID namespaces of the programs that are connected to api.sock, or were within "
+           "the last minute");
   AddLimit(&keys, "connections", {1024, 4096},
-           "Connections to the peers' port, and likewise to api_listen; an address counts as one "
-           "user");
+           "Connections to the peers' port; the same number again limits api_listen. An address "
+           "counts as one user");
   AddLimit(&keys, "descriptors", {1024, 8192},
-           "Descriptors that were passed and are not used by a buffer yet");
+           "File descriptors that clients passed and no buffer uses yet");
   AddLimit(&keys, "requests", {8192, 32'768},
-           "Requests and watches that are not answered or not read; a peer counts as one user");
+           "Requests and watches without an answer, or with an answer that the client has not "
+           "read. A peer counts as one user");
   AddLimit(&keys, "buffers", {8192, 65'536}, "Buffers");
-  AddLimit(&keys, "grants", {8192, 65'536}, "Grants given");
+  AddLimit(&keys, "grants", {8192, 65'536}, "Grants");
   AddLimit(&keys, "transfers", {16'384, 65'536},
-           "Transfers under way; those that a peer orders count as one user's");
+           "Running transfers; those that a peer requests count as one user's");
   AddLimit(&keys, "rings", {256, 1024}, "Rings for small transfers");
-  AddLimit(&keys, "routes", {4096, 32'768}, "Ways of such rings between two buffers");
+  AddLimit(&keys, "routes", {4096, 32'768}, "Routes of these rings: pairs of buffers");
   AddLimit(&keys, "openings", {4096, 65'536},
-           "Ranges that are kept open for rings of other nodes; a peer counts as one user");
+           "Ranges kept open for rings of other nodes. A peer counts as one user");
   AddLimit(&keys, "files", {512, 4096},
-           "Files of exports that are open; a peer counts as one user, and each of its users may "
-           "have half of that");
-  AddLimit(&keys, "arrivals", {4096, 65'536},
-           "Arrivals in buffers, each with up to 4 KiB of message, that their owner has not "
-           "acknowledged");
+           "Open files of exports. A peer counts as one user, and each of its users may have half "
+           "of that");
+  AddLimit(
+      &keys, "arrivals", {4096, 65'536},
+      "Arrivals that a buffer's owner has not acknowledged, each with a message of up to 4 KiB");
   keys.push_back(Number("arrivals_per_buffer", SettingType::kInteger, 1024, {2, 1'000'000'000},
-                        "The same of one buffer."));
+                        "The same limit for one buffer."));
   AddLimit(&keys, "watches", {1024, 8192}, "Watches of arrivals");
   AddLimit(
       &keys, "slabs", {64, 256},
-      "Clients that register ordinary memory of their process, each with [process] slab_bytes");
+      "Clients that register ordinary memory of their process; each takes [process] slab_bytes");
   AddLimit(&keys, "mappings", {1024, 4096}, "Buffers that clients use in place (MapBuffer)");
   AddLimit(&keys, "request_ids", {2'097'152, 8'388'608},
-           "Requests that are remembered by their ids, so that none is carried out twice");
+           "Request ids that the daemon remembers, so that it carries out no request twice");
   keys.push_back(Number("request_memory", SettingType::kDuration, 600 * kSecond, {kSecond, kDay},
-                        "For how long they are, at least."));
-  keys.push_back(Number("health_watches", SettingType::kInteger, 256, {0, 65'536},
-                        "Clients that watch the health of one of the daemon's servers, which takes "
-                        "no session."));
+                        "How long it remembers a request id, at least."));
+  keys.push_back(
+      Number("health_watches", SettingType::kInteger, 256, {0, 65'536},
+             "Clients that watch the health of one server of the daemon; this takes no session."));
   keys.push_back(Number("reserved_percent", SettingType::kInteger, 5, {0, 90},
-                        "How much of each total is for administrators alone."));
+                        "Percentage of each total that is reserved for administrators."));
   return section;
 }
 
@@ -127,36 +129,36 @@ const std::vector<LimitKey>& LimitKeys() {
 
 const std::vector<SettingSpec>& TopKeys() {
   static const std::vector<SettingSpec> keys = {
-      Text("name", "", "Name of this node, by which its peers know it; empty: the host name."),
-      Text("listen", "127.0.0.1:7701", "HOST:PORT at which peers reach this daemon."),
-      Text("lanes", "", "HOST:PORT of the tcp link's lanes; empty: the port after that of listen."),
+      Text("name", "", "Name of this node, by which peers know it. Empty: the host name."),
+      Text("listen", "127.0.0.1:7701", "HOST:PORT on which this daemon accepts peers."),
+      Text("lanes", "",
+           "HOST:PORT for the payload over TCP. Empty: the port after that of listen."),
       Text("api_listen", "",
-           "HOST:PORT at which programs of other machines reach the API that api.sock has, with a "
-           "user's certificate (onecopy cert issue-user); needs [tls]. Empty: nowhere."),
+           "HOST:PORT of the API for programs on other machines; the same API as api.sock. Callers "
+           "need a user's certificate (onecopy cert issue-user), and [tls] must be set. Empty: "
+           "off."),
       Text("metrics_listen", "127.0.0.1:9464",
            "HOST:PORT at which metrics are served in Prometheus' format. On loopback: by HTTP, to "
            "every user of this machine. Elsewhere: by HTTPS with this node's certificate, to those "
-           "who show one of [tls] ca; needs [tls]. \"off\": nowhere."),
+           "who show one of [tls] ca; needs [tls]. \"off\": no metrics."),
       Text("run_dir", "",
-           "Folder of api.sock and attach.sock; empty: /run/onecopy, else "
+           "Folder of api.sock and attach.sock. Empty: /run/onecopy, else "
            "$XDG_RUNTIME_DIR/onecopy."),
       Text("uid_domain", "",
-           "Equal uids of two nodes are one owner where both are of one domain: this node of this "
-           "one, a peer of that under [peers]. Empty: of none, but on loopback of this machine's."),
+           "Name of this node's uid domain. A uid is the same user on all nodes of one domain; "
+           "[peers] sets the domain of each peer. Empty: no domain, but daemons on loopback share "
+           "that of this machine."),
       {.key = "insecure",
        .type = SettingType::kBool,
        .fallback = false,
-       .doc =
-           "Whether plain text may be spoken beyond this machine, to peers too, where [tls] is not "
-           "set."},
+       .doc = "Whether the daemon may use plain text beyond this machine, also to peers, if [tls] "
+              "is not set."},
       Text("tuned", "",
-           "File with what was measured to be best for this machine, as onecopy-bench tune writes "
-           "it; what is set here goes before it. Empty: tuned.toml beside this file, if there is "
-           "one."),
+           "File of measured settings for this machine, written by onecopy-bench tune; settings in "
+           "this file take precedence. Empty: tuned.toml beside this file, if it exists."),
       Text("topology", "",
-           "File that says where GPUs, network devices and disks sit, where the machine's own "
-           "account "
-           "is wrong, as in virtual machines; empty: that account."),
+           "File that describes where GPUs, network devices and drives sit, for machines that "
+           "report it wrongly, such as virtual machines. Empty: as the machine reports it."),
   };
   return keys;
 }
@@ -164,17 +166,16 @@ const std::vector<SettingSpec>& TopKeys() {
 const std::vector<SettingSpec>& PeerKeys() {
   static const std::vector<SettingSpec> keys = {
       Text("address", "",
-           "HOST:PORT at which the peer listens; absent: it calls, and is not called before. A "
-           "pattern has none."),
+           "HOST:PORT on which the peer listens. Absent: the peer connects to this node first. A "
+           "pattern has no address."),
       Text("uid_domain", "",
-           "The peer's domain of uids; what it says itself does not count. Absent: none, but for "
-           "peers on this machine, which share this node's if they name the same."),
+           "The peer's uid domain; the peer's own claim does not count. Absent: no domain, but a "
+           "peer on this machine shares this node's domain if it names the same one."),
       Text(
           "create_bytes", "",
-          "How much memory the peer's users may have this daemon allocate for buffers of theirs, "
-          "all together, as \"64GiB\" (onecopy cp --create, buffer create PEER:NAME); \"0\": none. "
-          "Absent: those who are users of this node, too, by uid_domain, as much as here; others "
-          "none."),
+          "How much memory this daemon allocates for buffers of the peer's users, all together, as "
+          "\"64GiB\" (onecopy cp --create, buffer create PEER:NAME). \"0\": none. Absent: users "
+          "that uid_domain makes users of this node get as much as local users, others none."),
   };
   return keys;
 }
@@ -182,26 +183,25 @@ const std::vector<SettingSpec>& PeerKeys() {
 const std::vector<SettingSpec>& ExportKeys() {
   static const std::vector<SettingSpec> keys = {
       Text("path", "",
-           "The folder: an absolute path, without . or .. and with single slashes. What it leads "
-           "to is found anew for each file."),
+           "The folder: an absolute path, without . or .. and with single slashes. The daemon "
+           "resolves it again for each file."),
       Text("read", "",
-           "Who may read every regular file below it that onecopyd may read, hard links and what "
-           "is mounted there included: owners as UID@NODE, or *@NODE for all users of a node, "
-           "between blanks; a node may be a pattern, and without @NODE it is a user of this one. "
-           "Empty: nobody."),
+           "Users that may read the regular files below the folder, separated by blanks: UID@NODE, "
+           "*@NODE for all users of a node, or UID for a user of this node. A node may be a "
+           "pattern. They may read every file that onecopyd may read, including hard links and "
+           "mounted file systems. Empty: no user."),
       Text("write", "",
-           "Likewise who may make files there, and change and replace those that onecopyd may "
-           "write; it is no right to read. A new file is onecopyd's own user's; one that is "
-           "replaced keeps its mode, and its owner where onecopyd may give files away. Folders are "
-           "not made. Empty: nobody."),
+           "Users that may create files there, and change and replace files that onecopyd may "
+           "write. This does not allow reading. A new file belongs to onecopyd's user; a replaced "
+           "file keeps its mode, and its owner if onecopyd may change owners. Folders are not "
+           "created. Empty: no user."),
       Text("mode", "0640",
-           "The mode of a new file, in octal, whatever onecopyd's umask: at most 0777, and its "
-           "owner may read and write it."),
+           "The mode of a new file, in octal; onecopyd's umask does not apply. At most 0777, and "
+           "the owner must be able to read and write it."),
       Text("follow", "none",
-           "Which symbolic links below the folder are followed. \"none\"; \"beneath\": those that "
-           "lead "
-           "to something below the folder, step by step, by a relative path, as in Hugging Face's "
-           "cache. A link that has the name of what is to be written never is."),
+           "Which symbolic links below the folder are followed. \"none\"; \"beneath\": relative "
+           "links whose every step stays below the folder, as in Hugging Face's cache. A link with "
+           "the name of the file to write is never followed."),
   };
   return keys;
 }
@@ -210,98 +210,98 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
   using enum SettingType;
   std::vector<SectionSpec> sections = {
       {"tls",
-       "Encrypts what daemons say to each other and what tcp lanes carry. The first three files, "
-       "in PEM form, or none; "
-       "onecopy "
-       "cert makes them where there is no authority yet. SIGHUP has all of them read again.",
-       {Text("ca", "", "Certificates of the authorities that sign the peers' certificates."),
+       "Certificates of the nodes. They encrypt the calls between daemons and the payload over "
+       "TCP. Set all of ca, certificate and key (PEM files), or none; onecopy cert makes them if "
+       "you have no CA. SIGHUP makes the daemon read them again.",
+       {Text("ca", "", "Certificates of the CAs that sign the peers' certificates."),
         Text("certificate", "",
-             "This node's certificate; DNS:NAME, or URI:onecopy://NAME, with this node's name is "
-             "among its subject alternative names."),
-        Text("key", "", "The certificate's private key, which nobody but its owner may read."),
+             "This node's certificate. Its subject alternative names must include DNS:NAME or "
+             "URI:onecopy://NAME, with this node's name."),
+        Text("key", "", "The certificate's private key. Only its owner may be able to read it."),
         Text("crl", "",
-             "Lists of revoked certificates, of the authorities in ca; none counts once its next "
-             "one "
-             "is due. Empty: no certificate is revoked."),
+             "Revocation lists (CRLs) of the CAs in ca. When a list expires, all certificates of "
+             "its CA are rejected. Empty: no certificate is revoked."),
         Number("reload", kDuration, 60 * kSecond, {0, kDay},
-               "How often these files are read again; what they then say counts for open "
-               "connections, too. 0: only at SIGHUP."),
+               "How often the daemon reads these files again. Changes also apply to open "
+               "connections. 0: only at SIGHUP."),
         {.key = "lanes_plain",
          .type = kBool,
          .fallback = false,
-         .doc = "Whether lanes of the tcp link may carry the payload as plain text all the same, "
-                "where the other node says so, too: for networks that are trusted with it."}}},
+         .doc = "Whether the payload over TCP may stay plain text, if the other node allows it "
+                "too: for trusted networks."}}},
       {"log",
        "",
        {Text("level", "info", "debug, info, warning or error."),
         Text("format", "auto",
-             "text: lines on stderr; journal: structured fields; auto: journal under systemd, else "
-             "text.")}},
+             "text: lines on stderr; journal: structured fields for systemd's journal; auto: "
+             "journal under systemd, else text.")}},
       {"audit",
-       "Who asked for what, from where, and whether it was allowed.",
+       "Records which user asked for what, from where, and whether it was allowed.",
        {Text("level", "rights",
-             "off; denied: what was refused; rights: also what changes who may do what; all: every "
-             "decision."),
-        Number("most_per_minute", kInteger, 120, {1, 1'000'000},
-               "Records of one who asks; then how many were left out."),
-        Text("file", "", "Where they go; empty: where the log goes.")}},
+             "off; denied: refused requests; rights: also changes of rights; all: every decision."),
+        Number(
+            "most_per_minute", kInteger, 120, {1, 1'000'000},
+            "At most this many records per caller per minute are written; the rest are counted."),
+        Text("file", "", "File for the records. Empty: the log.")}},
       {"staging",
-       "Pinned host memory through which bytes pass where no direct path works.",
+       "Slots: pinned host memory through which bytes pass if no direct path works.",
        {Number("slot_bytes", kBytes, 2 * kMiB, {4 * kKiB, 64 * kMiB}, "Size of one slot."),
         Number("slots", kInteger, 64, {4, 65536},
-               "How many there are, half of them for sending, half for receiving.")}},
+               "Number of slots; half are for sending, half for receiving.")}},
       {"probes",
-       "Finds out, by doing it, which ways between nodes work and how fast they are.",
+       "Measures which routes between nodes work, and how fast they are.",
        {Number("bytes", kBytes, 16 * kMiB, {64 * kKiB, 64 * kMiB},
-               "Memory that a probe takes at each end, on a GPU too."),
+               "Memory that a probe takes at each end, also on a GPU."),
         Number("share_permille", kInteger, 10, {1, 10},
-               "Most of a link's time that probes may take, in thousandths."),
+               "The largest part of a link's time that probes may take, in thousandths."),
         Number("wait", kDuration, 2 * kSecond, {0, 60 * kSecond},
-               "How long a transfer waits for probes that decide its path."),
+               "How long a transfer waits for the probes that decide its path."),
         Number("limit", kDuration, 10 * kSecond, {100, 60 * kSecond},
-               "A probe that takes longer is given up."),
+               "A probe that takes longer is abandoned."),
         Number("lifetime", kDuration, 600 * kSecond, {kSecond, kDay},
-               "How long a result counts before it is found out anew."),
+               "How long a result is valid before it is measured again."),
         Number("retry", kDuration, 5 * kSecond, {100, 120 * kSecond},
-               "How long a failure counts; doubles with each one up to two minutes."),
+               "How long a failure is valid; this doubles with each failure, up to two minutes."),
         Number("jitter_percent", kInteger, 25, {0, 50},
-               "By how much lifetime and retry vary, so that nodes do not probe together.")}},
+               "How much lifetime and retry vary at random, so that nodes do not probe at the same "
+               "time.")}},
       {"ring",
-       "Small transfers that clients ask for through memory which they share with the daemon.",
+       "Rings: memory that a client shares with the daemon to request small transfers without a "
+       "call.",
        {Number("spin_microseconds", kInteger, 100, {0, 1'000'000},
-               "How long daemon and client look for more, with a processor each, before they sleep "
-               "and must be woken.")}},
+               "How long daemon and client poll for more work before they sleep. Polling keeps a "
+               "core of each busy.")}},
       {"transfers",
        "",
        {Number("stall_timeout", kDuration, 30 * kSecond, {kSecond, kDay},
-               "A transfer of which no byte moves for so long fails."),
+               "A transfer fails if none of its bytes move for this long."),
         Number("drain_timeout", kDuration, 30 * kSecond, {0, kDay},
-               "How long running transfers may go on after SIGTERM before they are cancelled."),
+               "How long running transfers may continue after SIGTERM before they are cancelled."),
         Number("keep", kInteger, 1000, {0, 1'000'000},
-               "How many ended transfers of each user stay queryable.")}},
+               "How many ended transfers the daemon remembers for each user.")}},
       {"api",
-       "What clients of this machine ask for.",
+       "The API for clients on this machine.",
        {{.key = "reflection",
          .type = kBool,
          .fallback = false,
-         .doc = "Whether programs may ask api.sock what services there are, without a session; "
-                "each that does takes a thread meanwhile, of 16 at most."}}},
+         .doc = "Whether gRPC reflection is on: programs may list the services of api.sock without "
+                "a session. Each of them occupies a thread meanwhile, of at most 16."}}},
       {"peering",
        "",
        {Number("heartbeat", kDuration, 5 * kSecond, {100, 3600 * kSecond},
-               "How often a connected peer is asked whether it is still there."),
-        Number(
-            "reconnect_least", kDuration, 100, {10, 3600 * kSecond},
-            "Pause before the first attempt to reach a lost peer again; it doubles with each one."),
-        Number("reconnect_most", kDuration, 10 * kSecond, {10, 3600 * kSecond},
-               "The longest that this pause becomes.")}},
+               "How often the daemon checks that a connected peer still answers."),
+        Number("reconnect_delay_min", kDuration, 100, {10, 3600 * kSecond},
+               "Pause before the first attempt to reconnect to a lost peer; it doubles with each "
+               "attempt."),
+        Number("reconnect_delay_max", kDuration, 10 * kSecond, {10, 3600 * kSecond},
+               "The longest such pause.")}},
   };
   sections.push_back(LimitsSection());
   SectionSpec libraries{
-      "libraries", "Vendors' libraries to use instead of the system's, by their paths.", {}};
+      "libraries", "Paths of vendors' libraries to use instead of the system's.", {}};
   for (const std::string& library : schema.libraries) {
     libraries.keys.push_back(
-        Text(library, "", "Path of the " + library + " library; empty: the system's."));
+        Text(library, "", "Path of the " + library + " library. Empty: the system's."));
   }
   sections.push_back(std::move(libraries));
   for (const auto& [name, keys] : schema.backends) sections.push_back({name, "", keys});
@@ -311,17 +311,15 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
 std::vector<SectionSpec> SectionsToRead(const Schema& schema) {
   const SectionSpec peers{
       "peers.west",
-      "One section for each peer, by its name, or for several, by a pattern: [peers.\"gpu-*\"]. No "
-      "other node may be a peer, but, without [tls], daemons on this machine that run as this "
-      "one's "
-      "user or root.",
+      "One section for each peer, by name, or for several, by a pattern: [peers.\"gpu-*\"]. Other "
+      "nodes cannot be peers. Exception: without [tls], daemons on this machine that run as the "
+      "same user or as root can.",
       PeerKeys(), true};
-  const SectionSpec exports{
-      "exports.data",
-      "One section for each folder whose files users of other nodes may read, as onecopy cp "
-      "NODE:/PATH BUFFER, or write, as onecopy cp BUFFER NODE:/PATH; nothing is exported by "
-      "default.",
-      ExportKeys(), true};
+  const SectionSpec exports{"exports.data",
+                            "One section for each exported folder: users of other nodes may read "
+                            "its files (onecopy cp NODE:/PATH BUFFER) or write them (onecopy cp "
+                            "BUFFER NODE:/PATH). By default, nothing is exported.",
+                            ExportKeys(), true};
   std::vector<SectionSpec> sections;
   for (SectionSpec& section : Sections(schema)) {
     const bool tls = section.name == "tls";

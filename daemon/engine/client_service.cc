@@ -15,7 +15,7 @@ constexpr uint64_t kSmallBytes = 64 * 1024;
 constexpr std::chrono::milliseconds kSmallPatience{2};
 
 Status AdministratorsOnly(const std::string& what) {
-  return {Code::kPermissionDenied, reasons::kNotOwner, what + " is for administrators",
+  return {Code::kPermissionDenied, reasons::kNotOwner, what + " is only for administrators",
           "ask as the user that onecopyd runs as, or as root"};
 }
 
@@ -123,10 +123,10 @@ Result<TransferRecord*> ClientService::FindTransfer(const Principal& who, const 
                           "it belongs to " + record->owner.ToString()}});
   }
   // Whoever may not see it learns nothing, not even that it exists.
-  return Status(
-      Code::kNotFound, reasons::kTransferNotFound,
-      "node " + needs_.context.node() + " knows no transfer " + Printable(id.str()) + " of yours",
-      "onecopy transfer ls shows those it knows");
+  return Status(Code::kNotFound, reasons::kTransferNotFound,
+                "node " + needs_.context.node() + " does not know a transfer " +
+                    Printable(id.str()) + " of yours",
+                "onecopy transfer ls lists those it knows");
 }
 
 void ClientService::GetTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) {
@@ -246,7 +246,7 @@ void ClientService::CreateGrant(const Principal& who, CreateGrantRequest request
                                 Reply<GrantInfo> reply) {
   if (!needs_.context.IsSelf(request.range.node)) {
     return reply(Status(Code::kInvalidArgument, reasons::kBadEndpoint,
-                        "a grant is made on the buffer's own node, " + request.range.node));
+                        "only the buffer's own node can make a grant: " + request.range.node));
   }
   Result<Buffer*> buffer = needs_.removal.FindOwn(who, request.range.buffer);
   if (!buffer.ok()) return reply(buffer.status());
@@ -264,8 +264,8 @@ void ClientService::ListGrants(const Principal& who, std::string node, std::stri
   if (!needs_.context.IsSelf(node)) {
     if (!buffer.empty()) {
       return reply(Status(Code::kInvalidArgument, reasons::kBadArgument,
-                          "the grants on one buffer are told by the buffer's own node",
-                          "leave the buffer out, or ask on node " + node));
+                          "only the buffer's own node can list the grants on it",
+                          "leave out the buffer, or ask on node " + node));
     }
     AskedElsewhere(node, reply, [&](PeerApi& peer) {
       peer.ListGrants(needs_.context.node(), who.uid, std::move(page), std::move(reply));
@@ -297,12 +297,12 @@ void ClientService::DeleteGrant(const Principal& who, GrantId id, StatusReply re
     }
     return reply(
         {Code::kNotFound, reasons::kGrantNotFound,
-         "you have given no grant " + Printable(id.str()) + " on node " + needs_.context.node(),
-         "onecopy grant ls shows those you have given"});
+         "you have made no grant " + Printable(id.str()) + " on node " + needs_.context.node(),
+         "onecopy grant ls lists the grants you have made"});
   }
-  needs_.grants.Delete(
-      id, {Code::kPermissionDenied, reasons::kNotOwner,
-           "the right to buffer \"" + buffer->name + "\" was taken back by its owner"});
+  needs_.grants.Delete(id,
+                       {Code::kPermissionDenied, reasons::kNotOwner,
+                        "the right to buffer \"" + buffer->name + "\" was revoked by its owner"});
   // Small transfers of other nodes read without asking: until that has ended, the right has not.
   needs_.openings.WhenReleased(id, [this, id, reply = std::move(reply)]() mutable {
     needs_.mappings.WhenReleased(id, [reply = std::move(reply)]() mutable { reply(OkStatus()); });
@@ -330,8 +330,8 @@ void ClientService::SendMessage(const Principal& who, MessageRequest request, St
   const Endpoint& to = request.destination;
   if (to.offset_bytes || to.bytes || !to.file.empty()) {
     return reply({Code::kInvalidArgument, reasons::kBadEndpoint,
-                  "a message goes to a whole buffer, not to " + Printable(to.ToString()),
-                  "leave the range out"});
+                  "a message needs a whole buffer, not " + Printable(to.ToString()),
+                  "leave out the range"});
   }
   const std::string node = to.node;
   needs_.nodes.WhenConnected(

@@ -466,7 +466,7 @@ void Engine::Drain(Task done) {
     const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
       state->CancelAll(
           {Code::kUnavailable, reasons::kDraining,
-           "node " + state->context.node() + " is shutting down and could wait no longer"});
+           "node " + state->context.node() + " is shutting down and its drain time is over"});
     });
     state->transfers.OnIdle([state, timer, done = std::move(done)]() mutable {
       state->context.loop.CancelTimer(timer);

@@ -58,7 +58,7 @@ void PeerService::StartIntoFile(const std::string& caller, StartRequest request,
       !request.asked.more_destinations.empty()) {
     return reply(Status(Code::kInvalidArgument, reasons::kBadEndpoint,
                         "a destination names a file, " + Printable(request.asked.destination.file) +
-                            ", beside a buffer, or of a transfer that has parts"));
+                            ", together with a buffer or in a transfer with parts"));
   }
   const bool validate_only = request.asked.validate_only;
   if (needs_.context.draining && !validate_only) {
@@ -145,8 +145,8 @@ Result<TransferRecord*> PeerService::FindDecided(const std::string& caller, cons
     return record;
   }
   return Status(Code::kNotFound, reasons::kTransferNotFound,
-                "node " + needs_.context.node() + " receives no transfer " + Printable(id.str()) +
-                    " in which node " + caller + " has a part");
+                "node " + needs_.context.node() + " is not the destination of transfer " +
+                    Printable(id.str()) + " from node " + caller + " has a part");
 }
 
 void PeerService::Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) {
@@ -175,8 +175,7 @@ Result<std::shared_ptr<void>> PeerService::TakeRoom(const std::string& peer, uin
     return Status(
         Code::kResourceExhausted, reasons::kQuota,
         "users of node " + peer + " have " + FormatBytes(taken) + " on node " + self +
-            " and may have no more than " + FormatBytes(limit) + ", not " + FormatBytes(bytes) +
-            " more",
+            " and may have at most " + FormatBytes(limit) + ", not " + FormatBytes(bytes) + " more",
         "remove buffers there, or raise create_bytes under [peers." + peer + "] on node " + self);
   }
   ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<void> room,
@@ -195,7 +194,7 @@ void PeerService::CreateBuffer(const std::string& caller, Uid uid, CreateBufferR
     return reply(Status(Code::kPermissionDenied, reasons::kNotOwner,
                         owner.ToString() + " may not create buffers on node " + self,
                         "give both nodes one uid_domain, or set create_bytes under [peers." +
-                            caller + "] on node " + self + "; or run onecopy there"));
+                            caller + "] on node " + self + "; or run onecopy on that node"));
   }
   Buffers::Account account{WholeNode(caller), nullptr};
   if (limit) {

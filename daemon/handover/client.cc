@@ -21,7 +21,7 @@ constexpr size_t kMaxReplyBytes = 4096;
 
 Status Unusable(std::string why) {
   return {Code::kUnavailable, reasons::kLinkDown,
-          "the other daemon's memory could not be fetched: " + std::move(why),
+          "cannot fetch the other daemon's memory: " + std::move(why),
           "run both daemons in one network namespace, as one user"};
 }
 
@@ -59,12 +59,12 @@ Result<Fetched> Fetch(const Address& address, std::chrono::milliseconds patience
   if (!packet.ok()) return Unusable(packet.status().message());
   if (!*packet || (*packet)->end) return Unusable("it closed the connection");
   if ((*packet)->fds_cut) {
-    return os::ErrnoStatus(EMFILE, "this daemon could not take the descriptor of the other one");
+    return os::ErrnoStatus(EMFILE, "this daemon could not receive the other daemon's descriptor");
   }
   v1::HandoverReply reply;
   if ((*packet)->bytes_cut || (*packet)->fds.size() > 1 ||
       !reply.ParseFromString((*packet)->bytes)) {
-    return Unusable("its answer is not one of this protocol");
+    return Unusable("its answer is not in this protocol");
   }
   if (!reply.has_memory()) {
     const Status error = FromProto(reply.error());

@@ -44,7 +44,7 @@ Result<Address> Server::Offer(const ImportRequest& memory, os::UniqueFd fd) {
   if (offers_.size() >= limits_.most_offers) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
                   std::to_string(offers_.size()) +
-                      " pieces of memory wait for other daemons of this host to fetch them",
+                      " pieces of memory already wait for other daemons of this host",
                   "try again");
   }
   const std::string token = os::RandomHex(kTokenBytes);
@@ -97,7 +97,7 @@ std::string Server::Answer(const std::string& request, os::UniqueFd* fd) {
   if (offer.empty()) {
     *reply.mutable_error() = ToProto(Status(
         Code::kPermissionDenied, reasons::kGrantExpired,
-        "this memory is not offered any more: it was fetched before, or asked for too late"));
+        "this memory is no longer offered: it was already fetched, or the request came too late"));
     return reply.SerializeAsString();
   }
   loop_.CancelTimer(offer.mapped().timer);

@@ -136,7 +136,7 @@ Result<Level> ParseLevel(std::string_view name) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   if (found != kNames.end()) return static_cast<Level>(found - kNames.begin());
   return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                "no level of the audit log is called \"" + std::string(name) + "\"",
+                "the audit log has no level \"" + std::string(name) + "\"",
                 "the levels are off, denied, rights and all");
 }
 
@@ -149,7 +149,7 @@ Status Open(const Options& options) {
     } catch (const spdlog::spdlog_ex& failure) {
       return {Code::kInvalidArgument, reasons::kBadConfig,
               "audit.file: cannot write " + options.file + ": " + failure.what(),
-              "name a file in a folder that is there and may be written to"};
+              "name a file in an existing folder that onecopyd may write to"};
     }
     ONECOPY_ASSIGN_OR_RETURN(output,
                              log::QueuedOutput::Start(log::MakeTextOutput(std::move(sink))));

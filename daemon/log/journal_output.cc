@@ -78,7 +78,7 @@ std::vector<std::string> EntryOf(const Record& record) {
 Result<std::shared_ptr<Output>> MakeJournalOutput(const std::string& socket) {
   if (::access(socket.c_str(), W_OK) != 0) {
     return Status(Code::kInvalidArgument, reasons::kBadConfig,
-                  "the log's format is journal, and no journal takes entries at " + socket,
+                  "the log's format is journal, and no journal accepts entries at " + socket,
                   "set log.format to text, or to auto");
   }
   return std::shared_ptr<Output>(std::make_shared<JournalOutput>());

@@ -44,7 +44,7 @@ Result<Level> ParseLevel(std::string_view name) {
     if (kNames[i] == name) return static_cast<Level>(i);
   }
   return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                "no log level is called \"" + std::string(name) + "\"",
+                "there is no log level \"" + std::string(name) + "\"",
                 "the levels are debug, info, warning and error");
 }
 

@@ -102,7 +102,7 @@ struct QueuedOutput::Queue {
   void Tell(uint64_t lost) const {
     const std::initializer_list<Field> fields = {{"records", lost}};
     slow->Write({Level::kWarning,
-                 "records were dropped here: what reads the log did not keep up",
+                 "records were dropped here: the reader of the log did not keep up",
                  {fields.begin(), fields.size()}});
   }
 
@@ -138,7 +138,7 @@ Result<std::shared_ptr<QueuedOutput>> QueuedOutput::Start(std::shared_ptr<Output
   } catch (const std::system_error& error) {
     return Status(Code::kResourceExhausted, reasons::kNoMemory,
                   std::string("the log's thread cannot be started: ") + error.what(),
-                  "raise the limit of processes and threads (ulimit -u, TasksMax=)");
+                  "raise the limit on processes and threads (ulimit -u, TasksMax=)");
   }
   return std::shared_ptr<QueuedOutput>(new QueuedOutput(std::move(queue)));
 }

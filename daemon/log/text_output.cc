@@ -31,7 +31,7 @@ class TextOutput final : public Output {
       : logger_("onecopyd", std::move(sink)) {
     logger_.set_level(spdlog::level::trace);  // log::Enabled has decided already
     logger_.flush_on(spdlog::level::trace);
-    logger_.set_pattern("%Y-%m-%d %H:%M:%S.%e %^%-7l%$ %v");
+    logger_.set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %^%-7l%$ %v", spdlog::pattern_time_type::utc);
   }
 
   void Write(const Record& record) override {

@@ -119,12 +119,13 @@ void AddDaemon(const Figures& figures, Families& families) {
   build.Add({{"node", figures.node}, {"version", figures.version}}, 1.0);
   families.push_back(build.Take());
   families.push_back(
-      One(Gauge("onecopy_start_time_seconds", "When the daemon began, in Unix time."),
+      One(Gauge("onecopy_start_time_seconds", "When the daemon started, in Unix time."),
           UnixSeconds(figures.start_time)));
   families.push_back(One(Gauge("onecopy_draining", "1 while the daemon takes no new transfers."),
                          figures.draining ? 1 : 0));
-  Family expiry = Gauge("onecopy_certificate_expiry_timestamp_seconds",
-                        "When the first certificate or list of that kind expires, in Unix time.");
+  Family expiry =
+      Gauge("onecopy_certificate_expiry_timestamp_seconds",
+            "When the first certificate or revocation list of this kind expires, in Unix time.");
   std::map<std::string, WallTime> first;
   for (const Expiry& one : figures.expiries) {
     const auto [place, added] = first.try_emplace(one.what, one.expire_time);
@@ -144,8 +145,9 @@ void AddTransfers(const TransferFigures& transfers, Families& families) {
               count);
   }
   families.push_back(ended.Take());
-  Family refused = Counter("onecopy_transfer_requests_refused_total",
-                           "Requests of this node's clients that became no transfer.");
+  Family refused =
+      Counter("onecopy_transfer_requests_refused_total",
+              "Requests of this node's clients that were refused before they became transfers.");
   for (const auto& [reason, count] : transfers.requests_refused) {
     refused.Add({{"reason", reason}}, count);
   }
@@ -167,29 +169,30 @@ void AddTransfers(const TransferFigures& transfers, Families& families) {
   }
   families.push_back(lanes.Take());
   Family durations = HistogramOf("onecopy_transfer_duration_seconds",
-                                 "From the request to the end of transfers that succeeded.");
+                                 "Time from the request to the end, of transfers that succeeded.");
   for (const auto& [path, histogram] : transfers.durations) {
     durations.Add({{"path", path}}, histogram);
   }
   families.push_back(durations.Take());
-  Family negotiations =
-      HistogramOf("onecopy_transfer_negotiation_seconds",
-                  "From the acceptance of transfers to their first byte; not of rings' transfers.");
+  Family negotiations = HistogramOf(
+      "onecopy_transfer_negotiation_seconds",
+      "Time from the acceptance of a transfer to its first byte, without transfers by rings.");
   negotiations.Add({}, transfers.negotiations);
   families.push_back(negotiations.Take());
-  Family sizes = HistogramOf("onecopy_transfer_size_bytes", "Payload of transfers that succeeded.");
+  Family sizes =
+      HistogramOf("onecopy_transfer_size_bytes", "Payload size of transfers that succeeded.");
   sizes.Add({}, transfers.sizes);
   families.push_back(sizes.Take());
 }
 
 void AddPaths(const TransferFigures& transfers, Families& families) {
   constexpr uint32_t kMostCopies = 9;
-  Family copies = HistogramOf("onecopy_transfer_copies",
-                              "How often the payload of a transfer that succeeded was copied.");
+  Family copies =
+      HistogramOf("onecopy_transfer_copies", "Copies of the payload, of transfers that succeeded.");
   copies.Add({}, transfers.copies, kMostCopies);
   families.push_back(copies.Take());
   Family payload = Counter("onecopy_payload_bytes_total",
-                           "Payload bytes, by how often each of them was copied.");
+                           "Payload bytes, by the number of copies that each byte took.");
   for (const auto& [count, amount] : transfers.copies) {
     payload.Add({{"copies", std::to_string(count)}}, amount.bytes);
   }
@@ -197,7 +200,9 @@ void AddPaths(const TransferFigures& transfers, Families& families) {
   Family worse_bytes =
       Counter("onecopy_worse_path_bytes_total",
               "Payload bytes that took `path` because the better path `best` was refused.");
-  Family worse_transfers = Counter("onecopy_worse_path_transfers_total", "Likewise transfers.");
+  Family worse_transfers =
+      Counter("onecopy_worse_path_transfers_total",
+              "Transfers that took `path` because the better path `best` was refused.");
   for (const auto& [key, amount] : transfers.worse) {
     const Labels labels = {{"copies", std::to_string(key.copies)},
                            {"path", key.path},
@@ -209,13 +214,14 @@ void AddPaths(const TransferFigures& transfers, Families& families) {
   families.push_back(worse_bytes.Take());
   families.push_back(worse_transfers.Take());
   Family refusals = Counter("onecopy_path_refusals_total",
-                            "How often a path was refused that is better than the one taken.");
+                            "How often a path was refused that is better than the path taken.");
   for (const auto& [key, count] : transfers.refusals) {
     refusals.Add({{"path", key.path}, {"reason", key.reason}}, count);
   }
   families.push_back(refusals.Take());
-  Family failovers = Counter("onecopy_failovers_total",
-                             "Transfers that went on by another path after one had failed.");
+  Family failovers =
+      Counter("onecopy_failovers_total",
+              "Transfers that continued by another path after their first path failed.");
   for (const auto& [key, count] : transfers.failovers) {
     failovers.Add({{"from", key.from}, {"to", key.to}}, count);
   }
@@ -223,12 +229,12 @@ void AddPaths(const TransferFigures& transfers, Families& families) {
 }
 
 void AddSlots(const Figures& figures, Families& families) {
-  Family slots = Gauge("onecopy_staging_slots", "Slots of the common slab.");
-  Family given = Counter("onecopy_staging_slots_given_total", "Slots given to transfers.");
+  Family slots = Gauge("onecopy_staging_slots", "Staging slots of the daemon.");
+  Family given = Counter("onecopy_staging_slots_given_total", "Staging slots given to transfers.");
   Family waiting =
-      Gauge("onecopy_staging_waiting", "Transfers that have no slot and wait for one.");
+      Gauge("onecopy_staging_waiting", "Transfers that wait for their first staging slot.");
   Family waits = HistogramOf("onecopy_staging_wait_seconds",
-                             "How long transfers without a slot waited for one.");
+                             "How long transfers waited for their first staging slot.");
   for (const auto& [purpose, half] :
        {std::pair<std::string, const engine::SlotFigures&>("send", figures.send_slots),
         {"receive", figures.receive_slots}}) {
@@ -246,7 +252,7 @@ void AddSlots(const Figures& figures, Families& families) {
 
 void AddBuffers(const Figures& figures, Families& families) {
   Family buffers = Gauge("onecopy_buffers", "Buffers, without views.");
-  Family bytes = Gauge("onecopy_registered_bytes", "Bytes of these buffers.");
+  Family bytes = Gauge("onecopy_registered_bytes", "Bytes in buffers, without views.");
   for (const auto& [key, amount] : figures.buffers.buffers) {
     Labels labels = {{"memory", key.memory}, {"origin", key.registered ? "client" : "daemon"}};
     if (!key.device.empty()) labels.push_back({"UUID", key.device});
@@ -258,20 +264,22 @@ void AddBuffers(const Figures& figures, Families& families) {
   const auto gauge = [&](const char* name, const char* help, uint64_t value) {
     families.push_back(One(Gauge(name, help), static_cast<double>(value)));
   };
-  gauge("onecopy_views", "Names of parts of buffers.", figures.buffers.views);
-  gauge("onecopy_transfers_running", "Transfers under way, without those of rings.",
+  gauge("onecopy_views", "Views: names for parts of buffers.", figures.buffers.views);
+  gauge("onecopy_transfers_running", "Running transfers, without transfers by rings.",
         figures.running);
   gauge("onecopy_sessions", "Sessions of clients.", figures.sessions);
   gauge("onecopy_rings", "Rings of clients.", figures.rings);
   gauge("onecopy_ring_routes", "Routes of rings.", figures.ring_routes);
-  gauge("onecopy_mappings", "Buffers that clients use in place.", figures.mappings);
+  gauge("onecopy_mappings", "Mappings: buffers that clients use in place.", figures.mappings);
 }
 
 void AddQuotas(const Figures& figures, Families& families) {
-  Family used = Gauge("onecopy_quota_used", "What all users together have of a limited thing.");
-  Family limit = Gauge("onecopy_quota_limit", "How much of it they may have together.");
-  Family refusals = Counter("onecopy_quota_refusals_total",
-                            "How often one more was refused, to one user or all.");
+  Family used = Gauge("onecopy_quota_used", "What all users together use of a limited resource.");
+  Family limit =
+      Gauge("onecopy_quota_limit", "What all users together may use of a limited resource.");
+  Family refusals =
+      Counter("onecopy_quota_refusals_total",
+              "Requests refused because a limit was reached, of one user or of all together.");
   for (const engine::QuotaFigures& quota : figures.quotas) {
     const Labels labels = {{"what", quota.what}};
     used.Add(labels, quota.used);
@@ -284,18 +292,19 @@ void AddQuotas(const Figures& figures, Families& families) {
 }
 
 void AddPeers(const Figures& figures, Families& families) {
-  Family states = Gauge("onecopy_peers", "Peers that are known, by state.");
+  Family states = Gauge("onecopy_peers", "Known peers, by state.");
   for (const NodeState state : {NodeState::kConnected, NodeState::kDisconnected,
                                 NodeState::kIncompatible, NodeState::kDraining}) {
     const auto found = figures.peers.by_state.find(state);
     const uint64_t count = found == figures.peers.by_state.end() ? 0 : found->second;
     states.Add({{"state", Word(NodeStateName(state))}}, count);
   }
-  Family connected = Gauge("onecopy_peer_connected", "1 where the peer answers.");
+  Family connected = Gauge("onecopy_peer_connected", "1 if the peer answers.");
   Family silence =
-      Gauge("onecopy_peer_silence_seconds", "Since the peer's last answer to a heartbeat.");
-  Family slow = Counter("onecopy_slow_transfers_total",
-                        "Transfers from there that were far slower than measured before (alarms).");
+      Gauge("onecopy_peer_silence_seconds", "Time since the peer's last answer to a heartbeat.");
+  Family slow =
+      Counter("onecopy_slow_transfers_total",
+              "Alarms: transfers from this peer that were far slower than measured before.");
   slow.Add({{"peer", figures.node}}, figures.slow_transfers_inside);
   for (const engine::PeerFigures& peer : figures.peers.peers) {
     connected.Add({{"peer", peer.name}}, peer.connected ? 1.0 : 0.0);
@@ -309,12 +318,12 @@ void AddPeers(const Figures& figures, Families& families) {
 }
 
 void AddProbes(const Figures& figures, Families& families) {
-  Family probes = Counter("onecopy_probes_total", "Probes that found something out.");
+  Family probes = Counter("onecopy_probes_total", "Probes with a result.");
   probes.Add({{"outcome", "measured"}}, figures.probes_succeeded);
   probes.Add({{"outcome", "failed"}}, figures.probes_failed);
   families.push_back(probes.Take());
   Family rates = Gauge("onecopy_probe_bytes_per_second",
-                       "What the last probes from there made over all lanes, between the fastest "
+                       "Rate of the last probes from this peer over all lanes, between the fastest "
                        "devices of these kinds of memory.");
   for (const auto& [key, rate] : figures.probes) {
     rates.Add({{"link", key.link}, {"peer", key.peer}, {"memory", key.memory}}, rate);
@@ -340,15 +349,15 @@ std::vector<MetricFamily> FamiliesOf(const Figures& figures) {
 std::vector<MetricFamily> FamiliesOf(const ProcessFigures& process) {
   Families families;
   families.push_back(One(Gauge("onecopy_engine_answered",
-                               "0 where the daemon's engine did not answer in time: this scrape "
-                               "then has what it can without it."),
+                               "0 if the daemon's engine did not answer in time; this scrape then "
+                               "lacks the engine's figures."),
                          process.engine_answered ? 1 : 0));
   families.push_back(One(Counter("onecopy_log_records_dropped_total",
-                                 "Log records that what reads the log was too slow for."),
+                                 "Log records dropped because the reader of the log was too slow."),
                          static_cast<double>(process.log_records_dropped)));
   families.push_back(One(Counter("onecopy_audit_records_dropped_total",
-                                 "Audit records beyond a caller's allowance, or too fast for the "
-                                 "audit log's file."),
+                                 "Audit records dropped because a caller exceeded its allowance, "
+                                 "or the audit log's file was too slow."),
                          static_cast<double>(process.audit_records_dropped)));
   Family scrapes = Counter("onecopy_scrapes_total", "Requests to this page, by how they ended.");
   scrapes.Add({{"outcome", "served"}}, process.scrapes.served);

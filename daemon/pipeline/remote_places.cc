@@ -50,7 +50,7 @@ void ExportedSlots::Fill(const Chunk& chunk) {
 void ExportedSlots::OnMessage(const Message& message) {
   const auto* free = std::get_if<FreeMessage>(&message);
   const auto read = free == nullptr ? std::nullopt : slots_->HasRead(free->index);
-  if (!read) return NotifyChange(BadMessage("it freed a slot that it did not have"));
+  if (!read) return NotifyChange(BadMessage("it freed a slot that it did not hold"));
   read_ += *read;
   NotifyChange();
 }
@@ -96,12 +96,12 @@ void RemoteSlots::OnMessage(const Message& message) {
   const auto* full = std::get_if<FullMessage>(&message);
   if (full == nullptr || full->offset % slot_bytes_ != 0 || full->offset >= bytes_ ||
       full->bytes != std::min(slot_bytes_, bytes_ - full->offset)) {
-    return NotifyChange(BadMessage("it announced a chunk that is not of this transfer"));
+    return NotifyChange(BadMessage("it announced a chunk of another transfer"));
   }
   auto seen = seen_[full->offset / slot_bytes_];
   if (seen) return NotifyChange(BadMessage("it announced a chunk twice"));
   if (keys_.size() >= kMaxSlots || keys_.contains(full->index)) {
-    return NotifyChange(BadMessage("it announced a slot that is full already"));
+    return NotifyChange(BadMessage("it announced a slot that is already full"));
   }
   seen = true;
   const RemoteKey& key = keys_[full->index] = full->key;

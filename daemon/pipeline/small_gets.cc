@@ -49,8 +49,8 @@ SmallGets::SmallGets(Source source, RegionRef into, Explain explain, SmallOutcom
 Status SmallGets::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
   if (from_offset < source_.begin || !CheckWithin({to_offset, bytes}, into_->bytes(), "").ok()) {
     return {Code::kInternal, reasons::kRangeOutOfBuffer,
-            "a small transfer reaches outside its buffer: it was not made",
-            "please report this: it should have been refused before"};
+            "a small transfer reaches outside its buffer and was not made",
+            "please report this bug: it should have been refused earlier"};
   }
   batch_.push_back({.channel = source_.channel,
                     .key = &source_.key,

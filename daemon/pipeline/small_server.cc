@@ -33,7 +33,7 @@ Status SmallServer::Check(const Push& push) const {
   if (push.bytes == 0 || push.bytes > way_.most_bytes ||
       !Contains(way_.from, {push.from, push.bytes}) || !Contains(way_.to, {push.to, push.bytes})) {
     return {Code::kOutOfRange, reasons::kRangeOutOfBuffer,
-            "a small transfer reaches beyond what was agreed on"};
+            "a small transfer reaches outside the agreed range"};
   }
   if (under_way_ < SmallCopyRoute::kMaxUnderWay && bytes_under_way_ < kManyBytes) return OkStatus();
   return {Code::kResourceExhausted, reasons::kQuota, "too many small transfers under way"};

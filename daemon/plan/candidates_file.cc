@@ -13,13 +13,12 @@ Assessment AssessFileOverLink(const Rung& rung, const Ends& ends, const FileEnd&
   const NodeCapability& other = reads ? ends.destination_node : ends.source_node;
   if (rung.carrier == Carrier::kStorage) {
     return Refused(rung, reasons::kOtherNode,
-                   "the file is of " + node.node + ", and the memory of " + other.node,
-                   "take a path that goes on over a link: " + std::string(kFileThenLink) + "…");
+                   "the file is on " + node.node + ", and the memory is on " + other.node,
+                   "use a path that continues over a link: " + std::string(kFileThenLink) + "…");
   }
   if (!MayFollowFile(rung)) {
-    return Refused(
-        rung, reasons::kNotApplicable,
-        "a file has no memory that a link reaches in place: it goes through slots of " + node.node);
+    return Refused(rung, reasons::kNotApplicable,
+                   "a link cannot read a file in place: a file goes through slots of " + node.node);
   }
   Assessment assessment;
   if (Viability store = AnyStore(node); !store.viable) {

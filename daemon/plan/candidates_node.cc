@@ -36,8 +36,8 @@ Assessment NoPeerAccess(const Rung& rung, const std::string& source,
   return Refused(rung, reasons::kNoPeerAccess,
                  source + " cannot reach the memory of " + destination +
                      ": the driver offers no peer access between the two",
-                 "use GPUs joined by NVLink, or on one PCIe root with ACS off and a driver that "
-                 "allows P2P (nvidia-smi topo -p2p r)");
+                 "use GPUs joined by NVLink, or GPUs on one PCIe root with ACS off and a driver "
+                 "that allows P2P (nvidia-smi topo -p2p r)");
 }
 
 // Two daemons of one host use each other's GPU memory in place; the destination's copies, and so
@@ -48,19 +48,18 @@ Assessment AssessBetweenNodes(const Rung& rung, const Ends& ends) {
   const bool gpus = !IsHost(ends.source) && ends.source.kind == ends.destination.kind &&
                     !ends.source.device.empty();
   if (rung.carrier != Carrier::kPeer || rung.shape != Shape::kDirect || !gpus) {
-    return Refused(rung, reasons::kOtherNode,
-                   nodes +
-                       " are two daemons of one host, which share memory of GPUs with each other, "
-                       "and no other",
-                   "keep both buffers on one of the two daemons");
+    return Refused(
+        rung, reasons::kOtherNode,
+        nodes + " are two daemons of one host, and separate daemons can share only GPU memory",
+        "keep both buffers on one daemon");
   }
   const MemoryCapability* seen =
       ends.destination_node.FindMemory(ends.source.kind, ends.source.device);
   if (seen == nullptr || !seen->viability.viable) {
     return Refused(rung, reasons::kDeviceNotFound,
                    ends.destination_node.node + " does not see " + StepName(ends.source) +
-                       ", whose memory it would have to copy from",
-                   "let both daemons see the same GPUs (CUDA_VISIBLE_DEVICES)");
+                       ", and would have to copy from its memory",
+                   "make the same GPUs visible to both daemons (CUDA_VISIBLE_DEVICES)");
   }
   const std::vector<std::string>& peers = seen->direct_peers;
   const bool reaches =
@@ -87,7 +86,7 @@ Assessment AssessProcess(const Rung& rung, const Ends& ends) {
   const MemoryCapability& process = IsProcess(ends.source) ? ends.source : ends.destination;
   return Refused(rung, reasons::kNotApplicable,
                  Describe(process, ends.source_node) +
-                     " is reached by its own process alone, which copies it through a slab",
+                     " can be read only by its own process, which copies it through a slab",
                  ProcessRemedy(process.kind));
 }
 
@@ -104,20 +103,21 @@ Assessment AssessInNode(const Rung& rung, const Ends& ends) {
   if (two_devices && !two_gpus && rung.shape != Shape::kBounce) {
     return Refused(rung, reasons::kNotApplicable,
                    "nothing copies between " + source + " and " + destination + " in one pass",
-                   "peer-bounce goes through host memory");
+                   "use peer-bounce, which goes through host memory");
   }
   if (rung.carrier == Carrier::kLocal) {
     if (!two_gpus) return Offer(rung, ends, {}, false);
-    return Refused(rung, reasons::kNotApplicable,
-                   source + " and " + destination + " are two GPUs: peer-direct is their one copy");
+    return Refused(
+        rung, reasons::kNotApplicable,
+        source + " and " + destination + " are two GPUs: peer-direct moves it in one copy");
   }
   if (rung.shape == Shape::kBounce) return Offer(rung, ends, {.source = true}, !two_devices);
   if (!two_gpus) {
     return Refused(rung, reasons::kNotApplicable,
-                   IsHost(ends.source) ? source + " is not a GPU's: local is the one copy"
+                   IsHost(ends.source) ? source + " is not GPU memory: local moves it in one copy"
                    : IsHost(ends.destination)
-                       ? destination + " is not a GPU's: local is the one copy"
-                       : "both ends are on " + source + ": local is the one copy");
+                       ? destination + " is not GPU memory: local moves it in one copy"
+                       : "both ends are on " + source + ": local moves it in one copy");
   }
   const std::vector<std::string>& peers = ends.source.direct_peers;
   if (std::find(peers.begin(), peers.end(), ends.destination.device) == peers.end()) {

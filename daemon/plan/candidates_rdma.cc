@@ -26,7 +26,7 @@ OverLink Stopped(Progress progress, Viability why) {
 }
 
 constexpr const char* kRdmaRemedy =
-    "RDMA needs an InfiniBand or RoCE device, and the link verbs or ucx, on both nodes";
+    "give both nodes an InfiniBand or RoCE device and the link verbs or ucx";
 
 bool HasRdmaLink(const NodeCapability& node) {
   return std::any_of(node.links.begin(), node.links.end(), IsRdmaLink);
@@ -101,7 +101,7 @@ OverLink AssessLink(const Rung& rung, const Ends& ends, const std::string& name)
                    Viability::No(reasons::kLinkVersions,
                                  name + " is " + source->version + " on " + from.node + " and " +
                                      destination->version + " on " + to.node +
-                                     ", and unlike versions of it cannot talk",
+                                     ", and these versions cannot talk to each other",
                                  "install the same version of " + name + " on both nodes"));
   }
   const std::vector<NicPair> pairs = ReachablePairs(*source, *destination);
@@ -110,8 +110,8 @@ OverLink AssessLink(const Rung& rung, const Ends& ends, const std::string& name)
                    Viability::No(reasons::kNicUnreachable,
                                  "no device reaches another: " + DescribeFabrics(*source, from) +
                                      "; " + DescribeFabrics(*destination, to),
-                                 "connect the devices to one fabric, or correct the addresses that "
-                                 "tell them apart"));
+                                 "connect the devices to one fabric, or correct the addresses by "
+                                 "which onecopy tells fabrics apart"));
   }
   PairChoice choice = ChoosePairs(rung, ends, name, pairs);
   OverLink outcome{.candidates = {}, .progress = Progress::kUnpinnable, .why = choice.why};

@@ -27,7 +27,7 @@ Viability DirectStore(const NodeCapability& node, const FileEnd& file) {
   }
   return Viability::No(reasons::kNoGds,
                        "the onecopyd of " + node.node + " was built without GPUDirect Storage",
-                       "take storage-bounce");
+                       "use storage-bounce");
 }
 
 Assessment AssessStorage(const Rung& rung, const Ends& ends, const FileEnd& file) {
@@ -35,8 +35,9 @@ Assessment AssessStorage(const Rung& rung, const Ends& ends, const FileEnd& file
   const std::string described = Describe(memory, ends.source_node);
   if (rung.shape == Shape::kDirect) {
     if (!IsGpu(memory)) {
-      return Refused(rung, reasons::kNotApplicable,
-                     described + " is not a GPU's: storage-bounce needs no buffer for it");
+      return Refused(
+          rung, reasons::kNotApplicable,
+          described + " is not GPU memory: storage-bounce moves it without an extra copy");
     }
     if (Viability direct = DirectStore(ends.source_node, file); !direct.viable) {
       return Refused(rung, std::move(direct));

@@ -126,9 +126,9 @@ Assessment AssessTcp(const Rung& rung, const Ends& ends) {
       break;
     case Shape::kBounce:
       if (!source_reachable && !destination_reachable) {
-        return Refused(
-            rung, reasons::kNotApplicable,
-            "sockets cannot reach the memory of " + hidden + ", and a bounce stages one end only");
+        return Refused(rung, reasons::kNotApplicable,
+                       "sockets cannot reach the memory of " + hidden +
+                           ", and a bounce path stages only one end");
       }
       // With both within reach it is taken when named; a GPU's end gains more than host memory.
       staging.source = !source_reachable || (destination_reachable &&

@@ -49,7 +49,7 @@ Status Unmet(const Request& request, std::vector<Refusal> refused) {
     if (const Result<Path> plan = MakePlan(open); plan.ok()) {
       return fail("no path from " + ends + " meets the policy " + policy + "; without it, " +
                       Text(*plan) + " would be taken",
-                  "see why not under each path, or accept path=" + plan->path);
+                  "see the reason under each path, or accept path=" + plan->path);
     }
   }
   const Refusal& telling = Telling(refused);

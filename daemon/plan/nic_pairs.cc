@@ -29,7 +29,7 @@ Viability Registers(const NicCapability& nic, const WireEnd& target, const NodeC
   if (IsOfProcess(target.kind)) {
     return Viability::No(reasons::kNotApplicable,
                          nic.name + " of " + node.node +
-                             " cannot reach memory that a client's process alone reaches",
+                             " cannot reach memory that only a client's process can reach",
                          ProcessRemedy(target.kind));
   }
   const bool host = target.kind == "host";
@@ -37,7 +37,7 @@ Viability Registers(const NicCapability& nic, const WireEnd& target, const NodeC
   const std::string detail = nic.name + " of " + node.node + " cannot register " + memory + ": ";
   return Viability::No(
       host ? reasons::kHostNotPinnable : reasons::kGpuNotPinnable,
-      detail + (found == nullptr ? "the device does not offer it" : found->viability.detail),
+      detail + (found == nullptr ? "the device does not support it" : found->viability.detail),
       found == nullptr ? "" : found->viability.remedy);
 }
 

@@ -65,11 +65,10 @@ bool IsGpu(const MemoryCapability& memory) { return !memory.device.empty(); }
 bool IsProcess(const MemoryCapability& memory) { return IsOfProcess(memory.kind); }
 
 const char* ProcessRemedy(const std::string& kind) {
-  return kind == kProcessGpuKind
-             ? "allocate memory that can be shared: with cudaMalloc, with cuMemCreate and "
-               "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or by the daemon; in torch, without "
-               "backend:cudaMallocAsync"
-             : "allocate memory that can be shared: a HostBuffer, or a sealed memfd";
+  return kind == kProcessGpuKind ? "allocate shareable memory: with cudaMalloc, with cuMemCreate "
+                                   "and CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or by the "
+                                   "daemon; in torch, without backend:cudaMallocAsync"
+                                 : "allocate shareable memory: a HostBuffer, or a sealed memfd";
 }
 
 std::string StepName(const MemoryCapability& memory) {

@@ -39,7 +39,7 @@ Viability ViabilityOf(const End& end, const MemoryCapability* memory) {
   if (memory == nullptr) memory = end.node->FindMemory(end.kind, {});
   if (memory == nullptr || memory->viability.viable) {
     return Viability::No(reasons::kDeviceNotFound, what + ": the node has no such memory",
-                         "see which memories the node has with onecopy node show");
+                         "onecopy node show lists the memories of the node");
   }
   Viability why = memory->viability;
   why.detail = what + ": " + why.detail;
@@ -68,8 +68,8 @@ Assessment AssessRung(const Rung& rung, const Ends& ends, const Request& request
     }
     if (policy.path_glob != rung.name) return {};
     return Refused(rung, reasons::kNotApplicable,
-                   "it is for a file that a drive reads, as a whole, into memory of a GPU near to "
-                   "it, and for a GPU far from it that NVLink joins to that one");
+                   "this path needs a whole file, a GPU near its drive, and NVLink from that GPU "
+                   "to the destination GPU, which is far from the drive");
   }
   if (request.file || ends.source.kind == kFileKind || ends.destination.kind == kFileKind) {
     if (request.file && !ends.InOneNode() && (between_nodes || rung.carrier == Carrier::kStorage))
@@ -77,15 +77,14 @@ Assessment AssessRung(const Rung& rung, const Ends& ends, const Request& request
     if (request.file && rung.carrier == Carrier::kStorage)
       return AssessStorage(rung, ends, *request.file);
     return Refused(rung, reasons::kNotApplicable,
-                   "one end is a file, which storage paths alone begin or end at");
+                   "one end is a file, and only storage paths begin or end at files");
   }
   if (rung.carrier == Carrier::kStorage) {
-    return Refused(
-        rung, reasons::kNotApplicable,
-        policy.client_file
-            ? "the client reads or writes this file itself, through memory of its own: daemons "
-              "move regular files alone, by paths whose names begin with storage"
-            : "both ends are buffers: a storage path begins or ends at a file");
+    return Refused(rung, reasons::kNotApplicable,
+                   policy.client_file
+                       ? "the client itself reads or writes this file through its own memory; "
+                         "daemons move only regular files, by paths whose names begin with storage"
+                       : "both ends are buffers, and a storage path begins or ends at a file");
   }
   if (!between_nodes) return AssessInNode(rung, ends);
   if (ends.InOneNode()) {
@@ -343,14 +342,14 @@ Refusal PassedOver(const Assessment& assessment, const Candidate& chosen, uint64
   if (passed.needless && !chosen.needless) {
     return {passed.path.path, std::string(reasons::kNotRequested),
             "it would stage host memory, which only adds copies",
-            "ask for path=" + passed.path.path + " to have it all the same"};
+            "ask for path=" + passed.path.path + " to use it anyway"};
   }
   const bool measured = passed.path.measured && chosen.path.measured;
   return {passed.path.path,
           std::string(measured ? reasons::kSlowerMeasured : reasons::kSlowerEstimated),
           RateOf(passed.path) + " against " + RateOf(chosen.path) + " of " + chosen.path.path +
               " for " + FormatBytes(bytes),
-          "ask for path=" + passed.path.path + " to have it all the same"};
+          "ask for path=" + passed.path.path + " to use it anyway"};
 }
 
 // Everything that would work and that the policy accepts, with its estimate.
@@ -434,7 +433,7 @@ Result<Path> MakePlan(const Request& request) {
   if (const Candidate* slow = WorthAnotherTry(all, *chosen, request); slow != nullptr) {
     again = *slow;
     tried_again = RateOf(slow->path) + " against " + RateOf(chosen->path) + " of " +
-                  chosen->path.path + "; tried again, as that was a while ago";
+                  chosen->path.path + "; measured again, because that measurement is old";
     Apply(again.prior, request.bytes, again.path);
     chosen = &again;
   }

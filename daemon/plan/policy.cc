@@ -6,6 +6,7 @@
 #include "daemon/plan/ladder.h"
 #include "onecopy/reasons.h"
 #include "transport/core/glob.h"
+#include "transport/core/nearest.h"
 
 namespace onecopy::plan {
 namespace {
@@ -44,18 +45,30 @@ std::string Copies(size_t copies) {
   return std::to_string(copies) + (copies == 1 ? " copy" : " copies");
 }
 
+// What was probably meant: all paths that begin so, or the nearest one; else empty.
+std::string MeantPath(const std::string& typed) {
+  std::vector<std::string> names;
+  for (const Rung& rung : kLadder) {
+    if (rung.name.starts_with(typed + "-")) return "did you mean \"" + typed + "-*\"? ";
+    names.emplace_back(rung.name);
+  }
+  const std::string nearest = Nearest(typed, names);
+  return nearest.empty() ? "" : "did you mean " + nearest + "? ";
+}
+
 }  // namespace
 
 Status CheckPolicy(const Policy& policy, const NodeCapability& source,
                    const NodeCapability& destination) {
   if (!policy.path_glob.empty() && !FitsAnyRung(policy.path_glob)) {
-    return BadPolicy("no path is called \"" + policy.path_glob + "\"",
-                     "the paths are " + PathNames() + ", and " + std::string(kFileThenLink) +
-                         "rdma-… or tcp-… of a file and another node; * and ? stand for other "
-                         "characters");
+    return BadPolicy("there is no path \"" + policy.path_glob + "\"",
+                     MeantPath(policy.path_glob) + "the paths are " + PathNames() + ", and " +
+                         std::string(kFileThenLink) +
+                         "rdma-… or tcp-… of a file and another node; * and ? are wildcards");
   }
   if (policy.at_most_copies == 0U) {
-    return BadPolicy("no path moves bytes with at most 0 copies", "allow at least 1 copy");
+    return BadPolicy("a path needs at least 1 copy, so at most 0 copies is impossible",
+                     "allow at least 1 copy");
   }
   const bool known =
       policy.link.empty() || std::find(kLinks.begin(), kLinks.end(), policy.link) != kLinks.end() ||
@@ -65,7 +78,7 @@ Status CheckPolicy(const Policy& policy, const NodeCapability& source,
     for (const std::string_view name : kLinks) {
       names += (names.empty() ? "" : ", ") + std::string(name);
     }
-    return BadPolicy("no link is called \"" + policy.link + "\"", "the links are " + names);
+    return BadPolicy("there is no link \"" + policy.link + "\"", "the links are " + names);
   }
   return OkStatus();
 }
@@ -73,18 +86,19 @@ Status CheckPolicy(const Policy& policy, const NodeCapability& source,
 std::optional<Refusal> Objection(const Policy& policy, const Path& path) {
   if (!policy.path_glob.empty() && !MatchesGlob(policy.path_glob, path.path)) {
     return Against(path, reasons::kNotRequested, "the policy asks for path=" + policy.path_glob,
-                   "ask for path=" + path.path + " to have it");
+                   "ask for path=" + path.path + " to use it");
   }
   if (!policy.link.empty() && path.link != policy.link) {
     return Against(path, reasons::kNotRequested,
                    "the policy asks for link=" + policy.link + ", and this path uses " +
                        (path.link.empty() ? "no link" : path.link),
-                   path.link.empty() ? "leave the link open to have it"
-                                     : "ask for link=" + path.link + " to have it");
+                   path.link.empty() ? "ask for no link to use it"
+                                     : "ask for link=" + path.link + " to use it");
   }
   const size_t copies = path.copies() + (policy.client_file ? 1 : 0);
   if (policy.at_most_copies && copies > *policy.at_most_copies) {
-    const std::string whose = policy.client_file ? ", the client's own for its file included" : "";
+    const std::string whose =
+        policy.client_file ? ", including the client's own copy of its file" : "";
     return Against(path, reasons::kMoreCopies,
                    "it takes " + Copies(copies) + whose + ", and the policy allows " +
                        std::to_string(*policy.at_most_copies),
@@ -93,8 +107,8 @@ std::optional<Refusal> Objection(const Policy& policy, const Path& path) {
   if (policy.at_most_copies && path.emulated && !policy.allow_emulated) {
     return Against(path, reasons::kEmulated,
                    "a software device would emulate the RDMA of " + path.link +
-                       ", and its copies by the processor are not counted",
-                   "allow emulated devices if that will do");
+                       ", and onecopy cannot count the processor's copies in it",
+                   "use --allow-emulated if that is acceptable");
   }
   return std::nullopt;
 }

@@ -14,14 +14,14 @@ SlotsPlace PlaceSlots(const NodeCapability& node, const MemoryCapability& memory
   if (!several || (gpu < 0 && drive.numa_node < 0)) return place;
   place.numa_node = gpu < 0 ? drive.numa_node : gpu;
   const std::string where = "slots on NUMA node " + std::to_string(place.numa_node) + ", near ";
-  const std::string drive_words = drive.words.empty() ? "not known" : drive.words;
+  const std::string drive_words = drive.words.empty() ? "unknown" : drive.words;
   if (gpu < 0) {
     place.why = where + "the drive: " + drive_words + "; the place of " +
-                (memory.device.empty() ? memory.kind : memory.device) + " is not known";
+                (memory.device.empty() ? memory.kind : memory.device) + " is unknown";
   } else if (gpu == drive.numa_node) {
     place.why = where + memory.device + " and the drive: " + drive_words;
   } else if (drive.numa_node >= 0) {
-    place.why = where + memory.device + ", as far as the drive's from both: " + drive_words;
+    place.why = where + memory.device + ", which is equally far from the drive: " + drive_words;
   } else {
     place.why = where + memory.device + "; drive: " + drive_words;
   }

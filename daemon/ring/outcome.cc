@@ -10,19 +10,21 @@ namespace onecopy::ring {
 
 const Status& StatusOf(Outcome outcome) {
   static const Status succeeded;
-  static const Status torn(Code::kInvalidArgument, reasons::kBadArgument,
-                           "a submission of the ring is not the one that its place is for",
-                           "one thread at a time submits, and only where the daemon has taken");
+  static const Status torn(
+      Code::kInvalidArgument, reasons::kBadArgument,
+      "a submission of the ring is in the wrong place",
+      "submit from one thread at a time, and only into places that the daemon has freed");
   static const Status no_route(Code::kInvalidArgument, reasons::kBadArgument,
                                "a submission names a route that the ring does not have");
   static const Status out_of_range(Code::kOutOfRange, reasons::kRangeOutOfBuffer,
-                                   "a range of a submission leaves what its route allows");
+                                   "a range of a submission lies outside its route's range");
   static const Status overlap(Code::kInvalidArgument, reasons::kRangesOverlap,
                               "source and destination of a submission overlap in one buffer",
-                              "choose ranges that have no byte in common");
+                              "choose ranges that share no byte");
   static const Status too_long(Code::kInvalidArgument, reasons::kBadSize,
-                               "a submission has no bytes, or more than its route carries (" +
-                                   FormatBytes(kMaxBytes) + ", or what the daemon said of it)");
+                               "a submission has no bytes, or more than its route can carry (" +
+                                   FormatBytes(kMaxBytes) +
+                                   ", or the limit that the daemon announced)");
   static const Status draining(Code::kUnavailable, reasons::kDraining,
                                "the node drains and takes no new transfers");
   static const Status unknown(Code::kInternal, reasons::kInternal, "the transfer failed");

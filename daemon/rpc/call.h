@@ -50,8 +50,8 @@ struct Serving {
 };
 
 inline Status Ending() {
-  return {Code::kUnavailable, reasons::kDraining, "the daemon is ending",
-          "try again when it runs again"};
+  return {Code::kUnavailable, reasons::kDraining, "the daemon is shutting down",
+          "try again after it has restarted"};
 }
 
 // What a call is charged with.

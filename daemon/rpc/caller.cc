@@ -8,8 +8,8 @@ namespace onecopy::rpc {
 Status NoSession() {
   return {Code::kUnauthenticated, reasons::kNoSession,
           std::string("the call has no metadata \"") + kSessionMetadata + "\"",
-          "open a session first: OpenSession, or attach.sock, gives the token that goes with each "
-          "call"};
+          "open a session first: OpenSession or attach.sock returns a token, which each call must "
+          "carry"};
 }
 
 std::string MetadataOf(const grpc::ServerContext& context, const char* key) {
@@ -22,13 +22,12 @@ Result<std::string> Callers::Of(const grpc::ServerContext& context) {
   std::string node = MetadataOf(context, kNodeMetadata);
   if (const Status status = CheckNodeName(node, Field() / kNodeMetadata); !status.ok()) {
     return Status(Code::kUnauthenticated, reasons::kAccessDenied,
-                  "the caller does not say which node it is: " + status.message());
+                  "the caller does not name its node: " + status.message());
   }
   if (node == own_node_) {
-    return Status(
-        Code::kUnauthenticated, reasons::kAccessDenied,
-        "the caller says that it is " + node + ", which is this node itself",
-        "give every node a name of its own, and see that no peer's address is this node's");
+    return Status(Code::kUnauthenticated, reasons::kAccessDenied,
+                  "the caller says that it is " + node + ", which is this node itself",
+                  "give every node its own name, and check that no peer's address is this node's");
   }
   if (!proofs_) return node;
   return proofs_->Of(

@@ -11,7 +11,8 @@ constexpr size_t kIpcHandleBytes = 64;
 
 Status CheckFdHandle(uint64_t fd_handle, const Field& at) {
   if (fd_handle != 0) return OkStatus();
-  return BadField(at, "names no descriptor; pass one on attach.sock first", reasons::kBadHandle);
+  return BadField(at, "does not name a descriptor; send one on attach.sock first",
+                  reasons::kBadHandle);
 }
 
 template <typename Value, typename List>

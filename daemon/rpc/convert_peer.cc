@@ -69,8 +69,8 @@ Status CheckNodeName(const std::string& name, const Field& at) {
   if (name.empty()) return BadField(at, "is missing");
   if (IsName(name)) return OkStatus();
   return BadField(at,
-                  "is no name of a node: 1 to 63 letters, digits, dots, underscores or dashes, the "
-                  "first a letter or digit",
+                  "is not a node's name: 1 to 63 letters, digits, dots, underscores or dashes, "
+                  "beginning with a letter or digit",
                   reasons::kBadName);
 }
 
@@ -270,7 +270,7 @@ Status ParseParts(const v1::StartRequest& in, const Field& at, engine::StartRequ
   std::vector<RangeGroup> groups;
   for (const engine::StartPart& part : value->parts) {
     if (part.destination > value->asked.more_destinations.size()) {
-      return BadField(at / "parts", "name a destination that there is not");
+      return BadField(at / "parts", "name a destination that does not exist");
     }
     groups.push_back({0, part.destination, part.ranges});
   }

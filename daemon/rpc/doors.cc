@@ -101,7 +101,8 @@ Result<grpc::experimental::ExternalConnectionAcceptor*> Doors::Enter(const std::
     if (door == nullptr) {
       return Status(Code::kResourceExhausted, reasons::kQuota,
                     std::to_string(doors_.size()) +
-                        " others are connected or have just been, the most that are at a time",
+                        " users or addresses are connected, or were within the last minute, which "
+                        "is the limit",
                     "try again in a minute");
     }
     door->charge = std::move(charge);

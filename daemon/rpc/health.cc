@@ -59,8 +59,8 @@ void Health::Watch(const std::string& service, const std::weak_ptr<Subscriber<Re
   if (watchers_.size() >= most_watches_) {
     return call->Fail({Code::kResourceExhausted, reasons::kQuota,
                        std::to_string(watchers_.size()) +
-                           " clients watch this server's health already, as many as may",
-                       "ask with Check, or raise [limits] health_watches"});
+                           " clients watch this server's health, which is the limit",
+                       "use Check, or raise [limits] health_watches"});
   }
   watchers_.push_back({watcher, Knows(service)});
   if (watchers_.back().known) return call->Update(Now(), false);

@@ -194,8 +194,9 @@ class Listener::Core {
         connection.unread_since = now;
       } else if (unread > 0 && now - connection.unread_since >= limit) {
         Report({Code::kDeadlineExceeded, reasons::kStalled,
-                connection.who + " does not read what it has asked for: a connection of theirs " +
-                    "has been ended"});
+                connection.who +
+                    " does not read the answers to its requests: one of its connections " +
+                    "was closed"});
         End(one.fd);
       }
     }

@@ -61,9 +61,9 @@ Result<engine::ClientIdentity> LocalPresenters::Identity(const grpc::ServerConte
   }
   if (known->alone) {
     return Status(Code::kPermissionDenied, reasons::kAccessDenied,
-                  "the kernel does not tell this client's namespaces from those of others, so that "
-                  "no session can be opened over api.sock",
-                  "attach over attach.sock, where the connection itself tells the client");
+                  "the kernel does not report this client's namespaces, so it cannot open a "
+                  "session over api.sock",
+                  "attach over attach.sock, which identifies the client by its connection");
   }
   return known->identity;
 }

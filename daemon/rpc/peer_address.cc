@@ -40,7 +40,7 @@ Result<os::HostPort> ParsePeerUri(const std::string& uri) {
   const std::string_view text = decoded;
   if (!text.starts_with("ipv4:") && !text.starts_with("ipv6:")) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "\"" + uri + "\" is no address of an IP network");
+                  "\"" + uri + "\" is not an IP address");
   }
   ONECOPY_ASSIGN_OR_RETURN(os::HostPort address, os::ParseHostPort(text.substr(5)));
   if (address.host.starts_with(kMappedIpv4) && address.host.find('.') != std::string::npos) {

@@ -136,7 +136,7 @@ Status PeerChannel::ExplainDial(const Status& status) const {
     return status.WithContext(Who());
   }
   return {Code::kUnavailable, reasons::kPeerDown, Who() + " does not answer: " + status.message(),
-          "see that onecopyd runs there and listens at this address"};
+          "check that onecopyd runs there and listens on this address"};
 }
 
 void PeerChannel::GiveUp() {
@@ -177,16 +177,16 @@ Status PeerChannel::Explain(const PeerMethod& method, const Line& used,
         return {Code::kUnauthenticated, reasons::kCertRejected,
                 Who() + " could not prove that it is " + name_ + ": " + theirs.message(),
                 "check [tls] on both nodes: one CA, and a certificate with DNS:" + name_ +
-                    " among its subject alternative names there"};
+                    " among its subject alternative names on that node"};
       }
-      return {Code::kUnavailable, reasons::kPeerDown,
-              Who() + " does not answer: " + theirs.message(),
-              credentials_.tls ? "see that onecopyd runs there and accepts this node's certificate"
-                               : "see that onecopyd runs there and listens at this address"};
+      return {
+          Code::kUnavailable, reasons::kPeerDown, Who() + " does not answer: " + theirs.message(),
+          credentials_.tls ? "check that onecopyd runs there and accepts this node's certificate"
+                           : "check that onecopyd runs there and listens on this address"};
     case Code::kUnimplemented:
       return {Code::kUnavailable, reasons::kPeerIncompatible,
               Who() + " does not know the call " + method.name + ": " + theirs.message(),
-              "run onecopyd of neighbouring versions on both nodes"};
+              "run neighbouring versions of onecopyd on both nodes"};
     case Code::kCancelled:
       return {Code::kCancelled, reasons::kCancelled, call + " was given up"};
     default:
@@ -197,7 +197,7 @@ Status PeerChannel::Explain(const PeerMethod& method, const Line& used,
 Status PeerChannel::BadReply(const PeerMethod& method, const Status& why) const {
   return {Code::kUnavailable, reasons::kPeerIncompatible,
           Who() + " answered " + method.name + " with a malformed message: " + why.message(),
-          "run onecopyd of neighbouring versions on both nodes"};
+          "run neighbouring versions of onecopyd on both nodes"};
 }
 
 }  // namespace onecopy::rpc

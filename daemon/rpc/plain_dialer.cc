@@ -20,9 +20,13 @@ namespace {
 
 constexpr std::chrono::seconds kLimit{3};
 
-Status Silent() {
+// A server with TLS says nothing before the client does, which waits for it here.
+Status Silent(bool connected) {
+  const std::string limit = "no answer within " + std::to_string(kLimit.count()) + " s";
+  if (!connected) return {Code::kDeadlineExceeded, reasons::kPeerDown, limit};
   return {Code::kDeadlineExceeded, reasons::kPeerDown,
-          "nobody has spoken within " + std::to_string(kLimit.count()) + " s"};
+          limit + ", though it accepts connections: a node with [tls] does not answer one without",
+          "set [tls] on both nodes, or on neither"};
 }
 
 }  // namespace
@@ -34,7 +38,8 @@ class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
       : loop_(loop), where_(std::move(where)), done_(std::move(done)) {}
 
   void Start(const std::shared_ptr<os::LoopThread>& thread) {
-    timer_ = loop_.RunAfter(kLimit, [self = shared_from_this()] { self->Finish(Silent()); });
+    timer_ = loop_.RunAfter(
+        kLimit, [self = shared_from_this()] { self->Finish(Silent(self->connected_)); });
     // Names may take long to look up, and that cannot be ended: on a thread that nobody waits for.
     if (os::IsAddress(where_.host)) return Resolved({where_});
     std::thread([self = shared_from_this(), thread] {
@@ -79,7 +84,7 @@ class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
     const ssize_t got = ::recv(fd_.get(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) {
-      return Next({Code::kUnavailable, reasons::kPeerDown, "it has closed the connection at once"});
+      return Next({Code::kUnavailable, reasons::kPeerDown, "it closed the connection at once"});
     }
     const std::string who = addresses_[next_ - 1].ToString();
     const Status known =

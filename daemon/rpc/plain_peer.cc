@@ -22,28 +22,28 @@ Status CheckPlainPeer(int fd, const std::string& far_host, const std::string& ha
   const Result<std::optional<os::FarSocket>> found = os::FindFarSocket(fd);
   if (!found.ok()) {
     return {found.status().code(), found.status().reason(),
-            "cannot tell who " + has + " without TLS: " + found.status().message(),
-            "let this daemon open AF_NETLINK sockets, or configure [tls]"};
+            "cannot identify the process that " + has + " without TLS: " + found.status().message(),
+            "allow this daemon to open AF_NETLINK sockets, or configure [tls]"};
   }
   if (!found->has_value() && !os::IsLoopback(far_host)) return OkStatus();  // another machine
   const uint32_t own = ::geteuid();
   if (!found->has_value() || ((*found)->uid != own && (*found)->uid != 0)) {
-    return Denied((found->has_value() ? "uid " + std::to_string((*found)->uid) : "somebody") +
+    return Denied((found->has_value() ? "uid " + std::to_string((*found)->uid)
+                                      : "a process of an unknown user") +
                       " of this machine " + has + "; without TLS only root and uid " +
-                      std::to_string(own) + " may",
+                      std::to_string(own) + " can be peers",
                   "run the daemons of one machine as one user, or configure [tls]");
   }
   const std::string who = "a process of uid " + std::to_string((*found)->uid);
   const std::optional<os::ProcessNamespaces> holder = os::NamespacesOfSocket((*found)->inode);
   if (!holder) {
-    return Denied(who + " " + has + ", and this daemon may not see whether it is in a container",
+    return Denied(who + " " + has + ", and this daemon cannot see whether it is in a container",
                   "run the daemons of one machine as one user, or configure [tls]");
   }
   if (holder->user.own && holder->pid.own) return OkStatus();
-  return Denied(
-      who + " in other namespaces than this daemon's " +
-          (holder->cgroup.empty() ? "" : "(control group " + holder->cgroup + ") ") + has,
-      "configure [tls]: without it daemons in containers are nobody's peers over loopback");
+  return Denied(who + " in other namespaces than this daemon's " +
+                    (holder->cgroup.empty() ? "" : "(control group " + holder->cgroup + ") ") + has,
+                "configure [tls]: without it, daemons in containers cannot be peers over loopback");
 }
 
 }  // namespace onecopy::rpc

@@ -21,7 +21,7 @@ namespace {
 constexpr char kDefault[] = "/run/onecopy";
 constexpr char kApi[] = "/api.sock";
 constexpr char kAttach[] = "/attach.sock";
-constexpr char kRemedy[] = "name a folder of your own with --run-dir";
+constexpr char kRemedy[] = "name a folder that you own with --run-dir";
 
 Status Denied(const std::string& message) {
   return {Code::kPermissionDenied, reasons::kAccessDenied, message, kRemedy};
@@ -62,7 +62,7 @@ Status Prepare(const std::string& path) {
                   ", and this daemon runs as uid " + std::to_string(::geteuid()));
   }
   if ((facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0) {
-    return Denied("everybody may replace files in the run directory " + path);
+    return Denied("all users may replace files in the run directory " + path);
   }
   if (::faccessat(AT_FDCWD, path.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
     return os::ErrnoStatus(errno, "writing in the run directory " + path, kRemedy);
@@ -87,7 +87,7 @@ Result<os::UniqueFd> Lock(const std::string& path) {
     if (errno != EWOULDBLOCK) return os::ErrnoStatus(errno, "locking " + file, kRemedy);
     return Status(Code::kUnavailable, reasons::kNameTaken,
                   "another onecopyd" + HolderOf(lock.get()) + " serves in " + path,
-                  "stop it, or give each daemon a --run-dir of its own");
+                  "stop it, or give each daemon its own --run-dir");
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(lock.get(), 0) != 0 ||

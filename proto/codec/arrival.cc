@@ -6,8 +6,7 @@ Status CheckMessage(const std::string& message, const Field& at) {
   if (!at.strict() || message.size() <= kMaxArrivalMessageBytes) return OkStatus();
   return BadField(at,
                   "has " + std::to_string(message.size()) + " bytes; a message has at most " +
-                      std::to_string(kMaxArrivalMessageBytes) +
-                      ": what is longer belongs into a buffer",
+                      std::to_string(kMaxArrivalMessageBytes) + ": put longer data into a buffer",
                   reasons::kBadSize);
 }
 

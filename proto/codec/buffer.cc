@@ -82,7 +82,7 @@ Result<ViewRequest> Parse(const v1::ViewRequest& in, const Field& at) {
     ONECOPY_ASSIGN_OR_RETURN(value.array, Parse(in.array(), at / "array"));
   }
   if (at.strict() && value.array && value.range.bytes) {
-    return BadField(at / "range", "has a length, and the array has one of its own");
+    return BadField(at / "range", "must not have a length, because the array has its own");
   }
   value.keep_arrivals = in.keep_arrivals();
   return value;

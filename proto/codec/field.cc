@@ -26,8 +26,8 @@ Status Field::Spend(size_t text) const {
   for (const Field* field = this; field != nullptr; field = field->parent_) {
     if (field->most_text_ == 0) continue;
     if (text > field->most_text_ - field->spent_) {
-      return BadField(*this, "is too much: at most " + std::to_string(field->most_text_) +
-                                 " bytes of text are taken together");
+      return BadField(*this, "has too much text: at most " + std::to_string(field->most_text_) +
+                                 " bytes are accepted in total");
     }
     field->spent_ += text;
   }
@@ -52,7 +52,7 @@ Status CheckCount(size_t count, const Field& at) {
 
 Status CheckNumber(double number, const Field& at) {
   if (!at.strict() || (number >= 0 && number < 1e30)) return OkStatus();
-  return BadField(at, "is no sensible number");
+  return BadField(at, "is not a valid number");
 }
 
 Result<std::chrono::milliseconds> Parse(const google::protobuf::Duration& in, const Field& at) {
@@ -60,7 +60,7 @@ Result<std::chrono::milliseconds> Parse(const google::protobuf::Duration& in, co
   const bool negative = in.seconds() < 0 || in.nanos() < 0;
   if (negative || in.nanos() >= kNanosPerSecond || in.seconds() >= kMaxSeconds) {
     if (at.strict()) {
-      return BadField(at, negative ? "is negative" : "is no duration below ten years");
+      return BadField(at, negative ? "is negative" : "is not a duration below ten years");
     }
     return std::chrono::milliseconds(negative ? std::chrono::milliseconds(0) : kMaxDuration);
   }
@@ -74,7 +74,7 @@ Result<WallTime> Parse(const google::protobuf::Timestamp& in, const Field& at) {
       std::chrono::duration_cast<std::chrono::seconds>(Duration::max()).count();
   if (in.nanos() < 0 || in.nanos() >= kNanosPerSecond || in.seconds() >= kMax ||
       in.seconds() <= -kMax) {
-    if (at.strict()) return BadField(at, "is no time");
+    if (at.strict()) return BadField(at, "is not a time");
     return WallTime();
   }
   return WallTime(std::chrono::duration_cast<Duration>(std::chrono::seconds(in.seconds())) +
@@ -100,7 +100,7 @@ Result<std::optional<std::chrono::milliseconds>> ParseLimit(bool present,
                                                             const Field& at) {
   if (!present) return std::optional<std::chrono::milliseconds>();
   ONECOPY_ASSIGN_OR_RETURN(const std::chrono::milliseconds limit, Parse(in, at));
-  if (at.strict() && limit.count() == 0) return BadField(at, "must be longer than nothing");
+  if (at.strict() && limit.count() == 0) return BadField(at, "must be longer than 0");
   return std::optional(limit);
 }
 

@@ -96,7 +96,7 @@ Result<WallTime> Parse(const google::protobuf::Timestamp& in, const Field& at);
 void Print(std::chrono::milliseconds duration, google::protobuf::Duration* out);
 void Print(WallTime time, google::protobuf::Timestamp* out);
 
-// A limit on time, which must be longer than nothing where it is there at all.
+// A limit on time, which must be longer than 0 where it is there at all.
 Result<std::optional<std::chrono::milliseconds>> ParseLimit(bool present,
                                                             const google::protobuf::Duration& in,
                                                             const Field& at);

@@ -158,7 +158,7 @@ Result<NodeState> ParseNodeState(v1::NodeState in, const Field& at) {
   for (const auto& [value, message] : kNodeStates) {
     if (message == in) return value;
   }
-  if (at.strict()) return BadField(at, "is no state of a node: " + std::to_string(in));
+  if (at.strict()) return BadField(at, "is not a state of a node: " + std::to_string(in));
   return NodeState::kUnknown;
 }
 
@@ -188,7 +188,7 @@ Result<DeviceKind> ParseDeviceKind(v1::DeviceKind in, const Field& at) {
   for (const auto& [value, message] : kDeviceKinds) {
     if (message == in) return value;
   }
-  if (at.strict()) return BadField(at, "is no kind of device");
+  if (at.strict()) return BadField(at, "is not a kind of device");
   return DeviceKind::kNic;
 }
 
@@ -206,7 +206,7 @@ Result<TopologyDevice> ParseDevice(const v1::TopologyDevice& in, const Field& at
   ONECOPY_RETURN_IF_ERROR(CheckText(in.address(), at / "address"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.cpus(), at / "cpus", kMaxText));
   if (at.strict() && in.name().empty()) return BadField(at / "name", "is empty");
-  if (at.strict() && in.numa_node() < -1) return BadField(at / "numa_node", "is no NUMA node");
+  if (at.strict() && in.numa_node() < -1) return BadField(at / "numa_node", "is not a NUMA node");
   device.name = in.name();
   device.address = in.address();
   device.numa_node = in.numa_node();

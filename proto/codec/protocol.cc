@@ -13,7 +13,7 @@ Result<uint32_t> AgreeOnClientProtocol(uint32_t min, uint32_t max, const std::st
                 "the client speaks protocol " + std::to_string(min) + " to " + std::to_string(max) +
                     ", this daemon (" + version + ") " + std::to_string(kClientProtocolMin) +
                     " to " + std::to_string(kClientProtocolMax),
-                "use a client library and a daemon of neighbouring versions");
+                "use neighbouring versions of the client library and the daemon");
 }
 
 }  // namespace onecopy

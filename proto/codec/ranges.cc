@@ -11,7 +11,7 @@ namespace {
 Status CheckColumn(int size, int ranges, bool may_be_empty, const Field& at) {
   if (size == ranges || size == 1 || (may_be_empty && size == 0)) return OkStatus();
   return BadField(at, "has " + std::to_string(size) + " entries, and offset_bytes has " +
-                          std::to_string(ranges) + ": one for each, or one for all");
+                          std::to_string(ranges) + ": give one for each, or one for all");
 }
 
 // Strict about what makes the columns a table at all, whoever wrote them.
@@ -150,9 +150,9 @@ Result<AskedRanges> ParsePairs(const v1::Ranges& source, const Field& source_at,
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
                   std::to_string(ranges) + " source ranges and " +
                       std::to_string(destination.offset_bytes_size()) + " destination ranges",
-                  "give each source range its destination range");
+                  "give one destination range for each source range");
   }
-  if (ranges == 0) return BadField(source_at, "has no range");
+  if (ranges == 0) return BadField(source_at, "has no ranges");
   std::vector<RangePair>& pairs = asked.pairs;
   pairs.resize(static_cast<size_t>(ranges));
   ReadColumns(source, [&](size_t i) -> StridedRange& { return pairs[i].source; });

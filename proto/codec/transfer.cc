@@ -29,7 +29,7 @@ Result<TransferState> ParseState(v1::TransferState in, const Field& at) {
   for (const auto& [value, message] : kStates) {
     if (message == in) return value;
   }
-  if (at.strict()) return BadField(at, "is no state of a transfer: " + std::to_string(in));
+  if (at.strict()) return BadField(at, "is not a state of a transfer: " + std::to_string(in));
   return TransferState::kUnknown;
 }
 
@@ -44,7 +44,7 @@ Result<TransferRole> ParseRole(v1::TransferRole in, const Field& at) {
   for (const auto& [value, message] : kRoles) {
     if (message == in) return value;
   }
-  if (at.strict()) return BadField(at, "is no part in a transfer: " + std::to_string(in));
+  if (at.strict()) return BadField(at, "is not a part in a transfer: " + std::to_string(in));
   return TransferRole::kUnknown;
 }
 
@@ -179,7 +179,7 @@ Result<TransferRequest> ParseWithoutRanges(const v1::CreateTransferRequest& in, 
 Result<AskedRanges> ParseRanges(const v1::CreateTransferRequest& in, const Field& at) {
   if (in.has_source_ranges() != in.has_destination_ranges()) {
     return BadField(at / (in.has_source_ranges() ? "destination_ranges" : "source_ranges"),
-                    "is missing: each source range has its destination range");
+                    "is missing: each source range needs a destination range");
   }
   if (!in.has_source_ranges()) return AskedRanges();
   const auto ranges = static_cast<uint64_t>(in.source_ranges().offset_bytes_size());

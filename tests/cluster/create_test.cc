@@ -296,4 +296,82 @@ TEST_CASE("the message of several files comes once, after their index") {
   const std::string bytes(reinterpret_cast<const char*>(model.data()), model.bytes());
   CHECK(IndexOf(bytes).size() == 2);
 }
+TEST_CASE("a folder that was copied into a buffer comes back as a folder, from another node too") {
+  Pair pair;
+  const std::string folder = pair.east.folder() / "model";
+  const std::string large = Payload(3'000'000);
+  Write(folder + "/a.bin", large);
+  Write(folder + "/deep/er/b.txt", "small");
+  Write(folder + "/empty", "");
+  for (int i = 0; i < 200; ++i) {  // an index of more than its first 4096 bytes
+    Write(folder + "/many/" + std::string(20, 'n') + std::to_string(i), std::to_string(i));
+  }
+  pair.east.Do({"cp", folder, "west:model", "--create"});
+  const std::string back = pair.east.folder() / "back/here";
+  const Json done = pair.east.Do({"cp", "west:model", back + "/", "--checksum", "--sync"});
+  CHECK(done.at("files").size() == 203);
+  for (const Json& each : done.at("files")) {
+    const std::string name = each.at("name");
+    INFO(name);
+    CHECK(ReadFile(back + "/" + name) == ReadFile(folder + "/" + name));
+  }
+  // Into one that is there, what has these names is replaced; all as one file is what it was
+  // before.
+  Write(back + "/deep/er/b.txt", "changed");
+  Write(back + "/mine", "kept");
+  pair.east.Do({"cp", "west:model", back});
+  CHECK(ReadFile(back + "/deep/er/b.txt") == "small");
+  CHECK(ReadFile(back + "/mine") == "kept");
+  pair.east.Do({"cp", "west:model", back + ".pack"});
+  CHECK(std::filesystem::file_size(back + ".pack") > large.size());
+  pair.west.Do({"cp", "model", (pair.west.folder() / "west").string() + "/"});
+  CHECK(ReadFile(pair.west.folder() / "west/empty").empty());
+}
+
+TEST_CASE("a buffer without a sound index does not become a folder, and leads nowhere else") {
+  Pair pair;
+  const std::string target = pair.east.folder() / "target";
+  std::filesystem::create_directory(target);
+  const auto refused = [&](const std::string& index, const std::string& reason = "BAD_FORMAT") {
+    INFO(index);
+    std::string bytes(8, '\0');
+    for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(index.size() >> 8 * i);
+    bytes += index;
+    bytes.resize(8192);
+    pair.east.Do({"buffer", "create", "b", "--size", "8192"});
+    pair.east.Do({"cp", "-", "b"}, bytes);
+    const CommandResult run = pair.east.Run({"cp", "b", target});
+    CHECK(run.exit_status != 0);
+    CHECK(run.reason() == reason);
+    pair.east.Do({"buffer", "rm", "b"});
+  };
+  const auto with = [](const std::string& files) {
+    return R"({"onecopy":"pack","version":1,"files":[)" + files + "]}";
+  };
+  refused("");
+  refused("{}");
+  refused("rubbish");
+  refused(with("") + "x");
+  refused(R"({"onecopy":"pack","version":2,"files":[]})");
+  refused(with("7"));
+  refused(with(R"({"name":"a","offset":4096})"));
+  refused(with(R"({"name":"a","offset":4096,"bytes":-1})"));
+  refused(with(R"({"name":"a","offset":8000,"bytes":193})"));
+  refused(with(R"({"name":"a","offset":18446744073709551615,"bytes":2})"));
+  for (const char* name : {"", "/etc/x", "../x", "a/../../x", "a/./b", "a/", "a\\u0000b"}) {
+    refused(with(R"({"name":")" + std::string(name) + R"(","offset":4096,"bytes":1})"));
+  }
+  refused(with(R"({"name":"a","offset":4096,"bytes":1},{"name":"a","offset":4096,"bytes":1})"));
+  // Links in the folder lead elsewhere.
+  const std::string outside = pair.east.folder() / "outside";
+  std::filesystem::create_directory(outside);
+  std::filesystem::create_symlink(outside, target + "/link");
+  std::filesystem::create_symlink(outside + "/new", target + "/file");
+  refused(with(R"({"name":"link/x","offset":4096,"bytes":1})"), "ACCESS_DENIED");
+  refused(with(R"({"name":"file","offset":4096,"bytes":1})"), "ACCESS_DENIED");
+  refused(with(R"({"name":"file","offset":4096,"bytes":0})"), "ACCESS_DENIED");
+  CHECK(std::filesystem::is_empty(outside));
+  CHECK(pair.east.Run({"cp", "missing", target}).reason() == "BUFFER_NOT_FOUND");
+}
+
 }  // namespace create_test

@@ -181,8 +181,8 @@ TEST_CASE("the end of a file's name that was read as a range is said to be one")
   refused({"cp", path + "@1000+5000", "b"}, was_read, "@1000+5000");
   // Both are there: nobody knows which is meant.
   WriteFile(path + "@1000", std::string(3000, 'w'));
-  refused({"cp", path + "@1000", "b"}, "there is a file of that whole name, too");
-  refused({"cp", "b", path + "@1000"}, "there is a file of that whole name, too");
+  refused({"cp", path + "@1000", "b"}, "a file with that whole name exists too");
+  refused({"cp", "b", path + "@1000"}, "a file with that whole name exists too");
   pair.east.Do({"cp", path + "@1000@0", "b"});
   CHECK(Contents(pair.east, "b@0+3000") == std::string(3000, 'w'));
   pair.east.Do({"cp", path + "@1000B", "b"});

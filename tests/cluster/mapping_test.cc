@@ -171,7 +171,7 @@ TEST_CASE("another user maps with a grant to read and write, and is told when th
   CHECK(owner.Ask("check") == "valid");
   WaitUntil("the log says who has not let go", [&] {
     const std::string log = east.Log();
-    return log.find("has not let go of memory") != std::string::npos &&
+    return log.find("has not released memory") != std::string::npos &&
            log.find("pid " + std::to_string(other.process().pid())) != std::string::npos;
   });
   CHECK(other.Ask("close") == "closed");

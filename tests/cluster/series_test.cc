@@ -229,8 +229,9 @@ TEST_CASE("what is told of a file's policy is so") {
     if (refusal.at("path") != "tcp-direct") continue;
     direct = true;
     CHECK(refusal.at("reason") == "MORE_COPIES");
-    CHECK(refusal.at("detail") ==
-          "it takes 4 copies, the client's own for its file included, and the policy allows 1");
+    CHECK(
+        refusal.at("detail") ==
+        "it takes 4 copies, including the client's own copy of its file, and the policy allows 1");
   }
   CHECK(direct);
   for (const std::string command : {"cp", "explain"}) {
@@ -246,7 +247,7 @@ TEST_CASE("what is told of a file's policy is so") {
         f.east.Run({command, f.file, "west:b", "--path", "storage-direct"});
     CheckRefused(storage, 7, "FAILED_PRECONDITION", "POLICY_UNMET");
     CHECK(storage.out.find("both ends are buffers") == std::string::npos);
-    CHECK(storage.out.find("through memory of its own") != std::string::npos);
+    CHECK(storage.out.find("through its own memory") != std::string::npos);
   }
   // Between two buffers all is as it was.
   f.east.Do({"buffer", "create", "a", "--size", "10"});
@@ -257,7 +258,7 @@ TEST_CASE("what is told of a file's policy is so") {
 }
 
 TEST_CASE("a file's copy ends with the daemon that it was ordered from") {
-  Copying copying("[peering]\nheartbeat = \"200ms\"\nreconnect_most = \"200ms\"\n");
+  Copying copying("[peering]\nheartbeat = \"200ms\"\nreconnect_delay_max = \"200ms\"\n");
   copying.command->Write(std::string(64, 'x'));
   copying.east.Kill();
   copying.command->CloseInput();

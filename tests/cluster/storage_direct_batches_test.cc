@@ -82,7 +82,7 @@ TEST_CASE("many ranges are one copy each, by batches, both ways") {
   const Json in = with.Copy(ranges);
   CheckOneCopy(in, "from", BytesOf(ranges));
   CHECK(ByBatches(in));
-  CHECK(Evidence(in).find("through memory") == std::string::npos);
+  CHECK(Evidence(in).find("through the library's own memory") == std::string::npos);
   CHECK(Contents(with.node, "g") == with.Expected(ranges, before));
   with.CopyIn();
   WriteFile(with.folder / "in", std::string(kDriveBytes, 'o'));

@@ -84,7 +84,7 @@ TEST_CASE("a library that only works in compatibility mode is found out before a
   WithDrive with("compat");
   const Json store = with.Store();
   CHECK(store.at("viability").at("reason") == "COMPATIBILITY_MODE");
-  CheckBounced(with, "COMPATIBILITY_MODE", "compatibility mode alone");
+  CheckBounced(with, "COMPATIBILITY_MODE", "only in compatibility mode");
 }
 
 TEST_CASE("a library that says it goes directly, and does not, is found out by its counters") {

@@ -105,7 +105,7 @@ TEST_CASE("slots are near to the GPU, and threads to the drive, which are apart"
     CHECK(receipt.at("path") == "storage-bounce");
     const std::string placement = Evidence(receipt, "placement");
     CHECK(placement.starts_with("slots on NUMA node 0, near GPU-"));
-    CHECK(Has(placement, ", as far as the drive's from both: "));
+    CHECK(Has(placement, ", which is equally far from the drive: "));
     CHECK(Has(placement, "; seen to lie on NUMA node 0"));
     CHECK(Has(Evidence(receipt, "storage"),
               ", threads kept on processors " + OneProcessor() + " of NUMA node 1"));

@@ -24,7 +24,7 @@ using namespace onecopy::testing;
 // Whoever has a certificate of the authority may be a peer, and its users are the same.
 constexpr char kPeers[] =
     "uid_domain = \"test\"\n[peers.\"*\"]\nuid_domain = \"test\"\n[peering]\n"
-    "reconnect_most = \"200ms\"\n";
+    "reconnect_delay_max = \"200ms\"\n";
 
 std::string TlsOf(const Authority& authority, const Authority::Files& files) {
   return kPeers + ("[tls]\nca = \"" + authority.ca()) + "\"\ncertificate = \"" + files.certificate +
@@ -110,7 +110,10 @@ TEST_CASE("a node with another authority's certificate is kept out, and both sid
   CHECK(listed[1].at("name") == "west");
   CHECK(listed[1].at("reason") == "CERT_REJECTED");
   stranger.Do({"buffer", "create", "a", "--size", "4096", "--memory", "host"});
-  CheckRefused(stranger.Run({"cp", "a", "west:b"}), 5, "UNAVAILABLE", "PEER_DOWN");
+  CheckRefused(stranger.Run({"cp", "a", "west:b"}), 5, "UNAVAILABLE", "CERT_REJECTED");
+  const CommandResult refused = stranger.Run({"buffer", "ls", "west"});
+  CheckRefused(refused, 5, "UNAVAILABLE", "CERT_REJECTED");
+  CHECK(refused.out.find("[tls]") != std::string::npos);  // what to do about it
   // West has never met it.
   CHECK(west.Do({"node", "ls"}).size() == 1);
 }
@@ -119,11 +122,14 @@ TEST_CASE("a node without a certificate is kept out by one that has one, and kee
   Authority authority;
   Node west("west", {.config = TlsFor(authority, "west")});
   Node plain("plain",
-             {.peers = {west.AsPeer()}, .config = "[peering]\nreconnect_most = \"200ms\"\n"});
+             {.peers = {west.AsPeer()}, .config = "[peering]\nreconnect_delay_max = \"200ms\"\n"});
   plain.WaitForPeer("west", "DISCONNECTED");
   CHECK(west.Do({"node", "ls"}).size() == 1);
   plain.Do({"buffer", "create", "a", "--size", "4096", "--memory", "host"});
   CHECK(plain.Run({"cp", "a", "west:b"}).exit_status == 5);
+  const CommandResult silent = plain.Run({"buffer", "ls", "west"});
+  CheckRefused(silent, 5, "UNAVAILABLE", "PEER_DOWN");
+  CHECK(silent.out.find("set [tls] on both nodes") != std::string::npos);
 
   Node east("east", {.peers = {plain.AsPeer()}, .config = TlsFor(authority, "east")});
   east.Do({"buffer", "create", "a", "--size", "4096", "--memory", "host"});
@@ -341,7 +347,7 @@ TEST_CASE("files of [tls] that become wrong change nothing, and are told of") {
   // Found without a signal: west reads them often.
   WriteFile(of_west.own.certificate, "nothing");
   WaitUntil("west says so",
-            [&] { return west.Log().find("the files of [tls] are wrong") != std::string::npos; });
+            [&] { return west.Log().find("the files of [tls] are invalid") != std::string::npos; });
   CHECK(west.Log().find(of_west.own.certificate) != std::string::npos);
   east.Do({"buffer", "create", "a", "--size", "4096", "--memory", "host"});
   west.Do({"buffer", "create", "b", "--size", "4096", "--memory", "host"});

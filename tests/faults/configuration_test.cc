@@ -84,7 +84,7 @@ TEST_CASE("values of a wrong type or out of bounds are refused with their lines"
   refused.Check("[peers]\nwest = \"127.0.0.1:1\"\n", 2, {"config.toml:2:", "[peers.west]"});
   refused.Check("[peers.west]\naddress = \"west\"\n", 2, {"config.toml:2:", "HOST:PORT"});
   refused.Check("[peers.\"west-*\"]\naddress = \"127.0.0.1:1\"\n", 2,
-                {"config.toml:1:", "is a pattern, which has no address"});
+                {"config.toml:1:", "is a pattern, and a pattern has no address"});
   // All of them at once.
   refused.Check("[log]\nlevel = \"loud\"\nformat = 3\nx = 1\n", 2,
                 {"config.toml:2:", "config.toml:3:", "config.toml:4:"});

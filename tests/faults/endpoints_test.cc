@@ -53,7 +53,7 @@ TEST_CASE("words that are no command are named") {
   CheckRefusedNaming(with.RunHere({"frobnicate"}), 2, "INVALID_ARGUMENT", "BAD_ARGUMENT",
                      "\"frobnicate\"");
   CheckRefusedNaming(with.RunHere({"buffer", "mangle", "kept"}), 2, "INVALID_ARGUMENT",
-                     "BAD_ARGUMENT", "\"mangle\" is no command of `onecopy buffer`");
+                     "BAD_ARGUMENT", "\"mangle\" is not a command of `onecopy buffer`");
   CheckRefusedNaming(with.RunHere({"cp", "kept"}), 2, "INVALID_ARGUMENT", "BAD_ARGUMENT",
                      "one destination");
   CheckRefusedNaming(with.RunHere({"cp", "kept", "b", "c"}), 2, "INVALID_ARGUMENT", "BAD_ENDPOINT",

@@ -30,7 +30,7 @@ constexpr uint64_t kLong = uint64_t{1} << 30;
 constexpr uint32_t kUid = 1001;
 
 const std::string kQuick = std::string(kSlowLanes) +
-                           "[peering]\nheartbeat = \"200ms\"\nreconnect_most = \"200ms\"\n"
+                           "[peering]\nheartbeat = \"200ms\"\nreconnect_delay_max = \"200ms\"\n"
                            "[transfers]\nstall_timeout = \"2s\"\n";
 
 std::set<std::string> NamesIn(const std::string& folder) {

@@ -109,7 +109,7 @@ TEST_CASE("a crowd of silent sockets at the lanes' port does not keep a peer's l
 
 TEST_CASE("a crowd of silent sockets at the peers' port does not keep a peer out") {
   AllowManySockets();
-  Pair pair("[peering]\nheartbeat = \"200ms\"\nreconnect_most = \"200ms\"\n");
+  Pair pair("[peering]\nheartbeat = \"200ms\"\nreconnect_delay_max = \"200ms\"\n");
   const std::string address = pair.east.address();
   const Idlers idlers([&] { return ConnectTo(address); });
   // It must connect anew.

@@ -22,7 +22,8 @@ void Become(uid_t uid) {
 }
 
 const std::string kQuick =
-    "[peering]\nheartbeat = \"200ms\"\nreconnect_least = \"50ms\"\nreconnect_most = \"200ms\"\n";
+    "[peering]\nheartbeat = \"200ms\"\nreconnect_delay_min = \"50ms\"\nreconnect_delay_max = "
+    "\"200ms\"\n";
 
 // A daemon of that name at that address, which is not who it says.
 class Impostor {

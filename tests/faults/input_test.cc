@@ -80,9 +80,9 @@ TEST_CASE("a policy that nothing can mean is refused, and told from one that can
            {
                Bad("BAD_POLICY", "nonsense", with({"--path", "nonsense"})),
                Bad("BAD_POLICY", "0 copies", with({"--at-most", "0"})),
-               Bad("BAD_ARGUMENT", "\"-1\" is no number of copies", with({"--at-most", "-1"})),
-               Bad("BAD_ARGUMENT", "\"abc\" is no number of copies", with({"--at-most", "abc"})),
-               Bad("BAD_ARGUMENT", "\"3x\" is no number of copies", with({"--at-most", "3x"})),
+               Bad("BAD_ARGUMENT", "\"-1\" is not a number of copies", with({"--at-most", "-1"})),
+               Bad("BAD_ARGUMENT", "\"abc\" is not a number of copies", with({"--at-most", "abc"})),
+               Bad("BAD_ARGUMENT", "\"3x\" is not a number of copies", with({"--at-most", "3x"})),
                Bad("BAD_ARGUMENT", kTooLarge, with({"--at-most", kTooLarge})),
                Bad("BAD_POLICY", "carrier", with({"--link", "carrier"})),
                Bad("BAD_ARGUMENT", "parsecs", with({"--deadline", "5parsecs"})),

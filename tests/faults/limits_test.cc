@@ -53,7 +53,7 @@ TEST_CASE("a daemon that may lock no memory serves, staged paths included") {
   kept.CheckUnchanged();
   there.CheckUnchanged();
   // It says what it lacks, and where to get it.
-  CHECK(east.Log().find("little memory may be locked") != std::string::npos);
+  CHECK(east.Log().find("the limit on locked memory is low") != std::string::npos);
   CHECK(east.Log().find("LimitMEMLOCK=infinity") != std::string::npos);
 }
 

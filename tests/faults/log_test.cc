@@ -103,8 +103,8 @@ TEST_CASE("a peer that was never reached is told with its name and why, once for
   REQUIRE(::listen(listener.get(), 16) == 0);
   REQUIRE(::getsockname(listener.get(), raw, &size) == 0);
   const std::string ghost = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-  const Node east(
-      "east", {.peers = {"ghost=" + ghost}, .config = "[peering]\nreconnect_most = \"100ms\"\n"});
+  const Node east("east", {.peers = {"ghost=" + ghost},
+                           .config = "[peering]\nreconnect_delay_max = \"100ms\"\n"});
   for (int dialled = 0; dialled < 4; ++dialled) {
     const os::UniqueFd connection(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     REQUIRE(connection);

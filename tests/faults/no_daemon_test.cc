@@ -77,7 +77,8 @@ TEST_CASE("a daemon that was killed is told from one that never was") {
   east.Kill();
   for (const Words& words : kCommands) {
     INFO(words[0] << " " << (words.size() > 1 ? words[1] : ""));
-    CheckUnreachable(RunIn(east.run_dir(), words), east.run_dir(), "an ended one left behind");
+    CheckUnreachable(RunIn(east.run_dir(), words), east.run_dir(),
+                     "an earlier onecopyd left it behind");
   }
   east.Restart();
   CheckServes(east);

@@ -13,7 +13,7 @@ using namespace onecopy::testing;
 
 // A lost peer is noticed and greeted again soon, and given up soon.
 const std::string kQuick = std::string(kSlowLanes) +
-                           "[peering]\nheartbeat = \"200ms\"\nreconnect_most = \"200ms\"\n"
+                           "[peering]\nheartbeat = \"200ms\"\nreconnect_delay_max = \"200ms\"\n"
                            "[transfers]\nstall_timeout = \"1s\"\n";
 // As kQuick, but nothing is given up before a deadline.
 const std::string kPatient = kSlowLanes;
@@ -191,7 +191,7 @@ TEST_CASE("a copy that does not begin within its deadline says what it waited fo
     };
     late("a", "west:b", "it waited for node west to plan and start the transfer");
     late("west:b", "a", "it waited for node west to say whether the source may be read");
-    late(folder / "file", "west:b", "it waited for node west to tell about buffer b");
+    late(folder / "file", "west:b", "it waited for node west to describe buffer b");
   }
   nodes.east.Do({"buffer", "rm", "a"});
   nodes.west.Do({"buffer", "rm", "b"});

@@ -42,7 +42,7 @@ namespace os = onecopy::os;
 
 constexpr uint64_t kLarge = uint64_t{192} << 20;
 constexpr int kPatienceMs = 20'000;
-constexpr char kImpatient[] = "[process]\npatience = \"1s\"\n";
+constexpr char kImpatient[] = "[process]\nclient_timeout = \"1s\"\n";
 
 // The program of registrar.cc with an array, each byte 'Z'. It ends with the test at the latest.
 class Owner {

@@ -13,7 +13,7 @@ namespace {
 namespace v1 = onecopy::v1;
 using namespace onecopy::testing;
 
-constexpr char kQuick[] = "[peering]\nheartbeat = \"200ms\"\nreconnect_most = \"200ms\"\n";
+constexpr char kQuick[] = "[peering]\nheartbeat = \"200ms\"\nreconnect_delay_max = \"200ms\"\n";
 
 // A daemon of the far future, called "west". It understands nothing but Hello.
 class FutureNode final : public v1::PeerService::Service {

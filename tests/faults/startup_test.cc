@@ -89,7 +89,10 @@ TEST_CASE("a port that is taken is named, for peers and for lanes, and its owner
   CheckNotStarted({.listen = east.address(), .run_dir = folder / "run"}, 5,
                   {east.address(), "EADDRINUSE", "try: "});
   CheckNotStarted({.lanes = east.address(), .run_dir = folder / "run"}, 5,
-                  {"lanes", east.address(), "EADDRINUSE", "try: "});
+                  {"--lanes", east.address(), "EADDRINUSE", "try: "});
+  // Both are taken, as where a second daemon is started with the defaults: the one that was set.
+  CheckNotStarted({.listen = east.address(), .lanes = east.address(), .run_dir = folder / "run"}, 5,
+                  {"--listen", east.address(), "EADDRINUSE", "try: "});
   kept.CheckUnchanged();
   CheckServes(east);
 }
@@ -129,7 +132,7 @@ TEST_CASE("a run directory that cannot be one is refused with the way out") {
   CHECK(ReadFile(folder / "run/attach.sock") == "mine");
   std::filesystem::create_directory(folder / "open");
   REQUIRE(::chmod((folder / "open").c_str(), 0777) == 0);
-  CheckNotStarted({.run_dir = folder / "open"}, 4, {folder / "open", "everybody", "--run-dir"});
+  CheckNotStarted({.run_dir = folder / "open"}, 4, {folder / "open", "all users", "--run-dir"});
 }
 
 TEST_CASE("a run directory of somebody else is refused") {
@@ -172,7 +175,7 @@ TEST_CASE("names and peers that cannot be are refused by what was typed") {
   const auto peer = [&](const std::string& typed, const std::vector<std::string>& words) {
     CheckNotStarted({.run_dir = folder / "run", .more = {"--peer", typed}}, 2, words);
   };
-  peer("north=127.0.0.1:5", {"north", "no peer of itself"});
+  peer("north=127.0.0.1:5", {"north", "cannot be its own peer"});
   peer("west", {"--peer west", "NAME=HOST:PORT"});
   peer("=127.0.0.1:5", {"--peer =127.0.0.1:5", "NAME=HOST:PORT"});
   peer("a b=127.0.0.1:5", {"--peer a b=", "NAME=HOST:PORT"});

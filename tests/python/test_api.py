@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+import os
 import pickle
 import signal
 import subprocess
@@ -54,6 +55,34 @@ def test_buffers(east):
     east.delete(made)
     with pytest.raises(onecopy.NotFound):
         east.buffer("api-made")
+
+
+def test_a_buffer_of_another_node_is_named_as_on_the_command_line(east, west):
+    made = east.create("api-far", "64KiB", node="west")
+    assert east.buffer("west:api-far").id == made.id == east.buffer("api-far", "west").id
+    assert west.buffer(":api-far").id == made.id
+    for wrong in ("west:api-far@4", "west:/data/api-far", "west:api-far@0", "west:", "a:b:c"):
+        with pytest.raises(onecopy.InvalidArgument) as failure:
+            east.delete(wrong)
+        assert failure.value.reason == "BAD_ENDPOINT"
+    east.delete("west:api-far")
+    with pytest.raises(onecopy.NotFound):
+        west.buffer("api-far")
+    with pytest.raises(onecopy.NotFound):
+        east.delete("west:api-far")
+
+
+def test_code_that_protoc_makes_is_found_beside_the_package(folder):
+    """As docs/grpc.md has it made: onecopy/v1/… in a folder of the caller's."""
+    made = folder / "onecopy" / "v1"
+    made.mkdir(parents=True)
+    (made / "thing_pb2.py").write_text("ANSWER = 42\n")
+    (made / "user_pb2.py").write_text("from onecopy.v1 import thing_pb2\n")
+    program = "import onecopy, onecopy.v1.user_pb2 as user; print(user.thing_pb2.ANSWER, onecopy.connect.__name__)"
+    places = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run([sys.executable, "-c", program], env=dict(os.environ, PYTHONPATH=os.pathsep.join(places)),
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "42 connect\n"), done.stderr
 
 
 def test_transfer_moves_the_bytes_and_says_how(east, west):

@@ -23,17 +23,17 @@ def refused(kind, call, *words):
 def test_a_capsule_that_was_consumed(east, plain):
     capsule = numpy.arange(8).__dlpack__()
     _native.import_tensor(capsule)
-    refused(onecopy.InvalidArgument, lambda: east.transfer(capsule, plain), "consumed before", "pass the array itself")
+    refused(onecopy.InvalidArgument, lambda: east.transfer(capsule, plain), "already consumed", "pass the array itself")
     used = plain.__dlpack__()
     numpy.from_dlpack(type("Once", (), {"__dlpack__": lambda self, **_: used,
                                         "__dlpack_device__": lambda self: (1, 0)})())
-    refused(onecopy.InvalidArgument, lambda: east.transfer(used, plain), "consumed before")
+    refused(onecopy.InvalidArgument, lambda: east.transfer(used, plain), "already consumed")
 
 
 def test_a_capsule_of_something_else(east, plain):
     import datetime
     capsule = datetime.datetime_CAPI
-    refused(onecopy.InvalidArgument, lambda: east.transfer(capsule, plain), "no DLPack tensor")
+    refused(onecopy.InvalidArgument, lambda: east.transfer(capsule, plain), "does not hold a DLPack tensor")
 
 
 def test_a_device_that_is_out_of_reach(east, plain):

@@ -204,7 +204,7 @@ def test_what_is_not_loaded_of_arrow(east, tmp_path):
         assert failure.value.remedy
     with pyarrow.ipc.new_stream(path, arrow_table().schema) as writer:
         writer.write_table(arrow_table())
-    with pytest.raises(onecopy.InvalidArgument, match="another format"):
+    with pytest.raises(onecopy.InvalidArgument, match="other formats"):
         onecopy.arrow.load(east, path)
 
 

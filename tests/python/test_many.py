@@ -94,7 +94,7 @@ def test_destinations_of_two_nodes_are_refused(east, west):
 
 
 def test_ranges_beside_lists_are_refused(east):
-    with pytest.raises(onecopy.InvalidArgument, match="ranges of their own"):
+    with pytest.raises(onecopy.InvalidArgument, match="cannot be combined with ranges="):
         east.transfer([pattern(8)], [pattern(8)], ranges=[((0, 4), (0, 4))])
 
 

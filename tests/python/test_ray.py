@@ -222,7 +222,7 @@ def test_a_sender_that_dies(cluster, receiver):
         ray.get(lost.die.remote())
     with pytest.raises(ray.exceptions.RayError) as failure:
         ray.get(ref)
-    assert "did not arrive by onecopy" in str(failure.value)
+    assert "did not arrive through onecopy" in str(failure.value)
     with pytest.raises(ray.exceptions.RayError):
         ray.get(receiver.equal.remote(ref))
     again = actor(cluster.west.run_dir)

@@ -39,7 +39,7 @@ def test_of_a_tensor_in_two_files_the_index_says_which_counts(files):
     assert plan(files, index) == [("0.safetensors", ["0.a", "0.b"]), ("1.safetensors", ["1.a", "1.b"]),
                                   ("2.safetensors", ["2.a", "more"])]
     assert plan(files, {**index, "0.a": files[2]})[0] == ("0.safetensors", ["0.b"])
-    for wrong, says in (({}, "no index says which one counts"), ({**index, "1.a": files[0]}, "the index says that it has '1.a'"),
+    for wrong, says in (({}, "there is no index to choose"), ({**index, "1.a": files[0]}, "the index says that it has '1.a'"),
                         ({**index, "gone": files[1]}, "the index says that it has 'gone'")):
         with pytest.raises(onecopy.InvalidArgument, match=says) as failure:
             plan(files, wrong)

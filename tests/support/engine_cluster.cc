@@ -168,8 +168,8 @@ NodePlan EngineCluster::Plan(const std::string& name) {
   plan.options.version = "test";
   plan.options.daemon_uid = 4242;
   plan.options.heartbeat = std::chrono::milliseconds(50);
-  plan.options.reconnect_least = std::chrono::milliseconds(5);
-  plan.options.reconnect_most = std::chrono::milliseconds(50);
+  plan.options.reconnect_delay_min = std::chrono::milliseconds(5);
+  plan.options.reconnect_delay_max = std::chrono::milliseconds(50);
   plan.options.slot_bytes = 64 << 10;
   plan.options.slots = 32;
   plan.options.set_log_level = [](const std::string&) { return std::string("info"); };

@@ -69,9 +69,9 @@ Result<Layout> Compose(const Layout& outer, const ByteRange& part, const Layout*
   }
   if (fits) return Layout::Make(composer.ranges(), what);
   return Status(Code::kInvalidArgument, reasons::kBadSize,
-                "what is asked for of " + what + " is more than " + std::to_string(kMaxRanges) +
+                "the ranges of " + what + " are more than " + std::to_string(kMaxRanges) +
                     " pieces of memory",
-                "ask for larger ranges of it, or for less in one transfer");
+                "ask for larger ranges, or for fewer in one transfer");
 }
 
 }  // namespace onecopy

@@ -20,7 +20,8 @@ constexpr uint64_t kMostToProve = uint64_t{4} << 20;
 Result<RegionRef> MakeEdges() {
   void* const at = std::aligned_alloc(kEdgeBytes, kEdges * kEdgeBytes);
   if (at == nullptr) {
-    return Status(Code::kResourceExhausted, reasons::kNoMemory, "there is no memory for two pages");
+    return Status(Code::kResourceExhausted, reasons::kNoMemory,
+                  "out of memory: cannot allocate two pages");
   }
   auto edges = std::make_shared<Region>(Place{"host", {}}, static_cast<std::byte*>(at),
                                         kEdges * kEdgeBytes, true, [at] { std::free(at); });
@@ -272,7 +273,7 @@ Result<std::unique_ptr<CopyRoute>> DirectFileCopier::Prepare(const RegionRef& fr
   if (way == nullptr || way->file == nullptr) {
     if (way != nullptr && !way->why_not.ok()) return way->why_not;
     return Status(Code::kFailedPrecondition, reasons::kNoGds,
-                  "the file has no direct way to a GPU");
+                  "the file cannot be read directly into GPU memory");
   }
   ONECOPY_ASSIGN_OR_RETURN(RegionRef edges, MakeEdges());
   const Place& here = edges->place();
@@ -280,7 +281,7 @@ Result<std::unique_ptr<CopyRoute>> DirectFileCopier::Prepare(const RegionRef& fr
   Copier* const copier = reads ? find_copier_(here, there) : find_copier_(there, here);
   if (copier == nullptr) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                  "nothing copies between host memory and " + memory->step_name());
+                  "this node cannot copy between host memory and " + memory->step_name());
   }
   DirectRoute::Parts parts;
   ONECOPY_ASSIGN_OR_RETURN(parts.edge_route,

@@ -105,7 +105,7 @@ Result<std::unique_ptr<CopyRoute>> FileCopier::Prepare(const RegionRef& from, co
 
 void Store::OpenDirect(OpenFileRequest request, OpenedDirect done) {
   done(Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-              Describe().name + " moves " + request.name + " to and from host memory alone"));
+              Describe().name + " moves " + request.name + " only to and from host memory"));
 }
 
 std::unique_ptr<Region> RegionOf(std::shared_ptr<StoreFile> file,

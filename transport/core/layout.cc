@@ -72,12 +72,12 @@ Status RefuseOverlap(const std::vector<PlacedRange>& pieces, bool of_two_sides,
       return OkStatus();
     case CommonByte::kFound:
       return {Code::kInvalidArgument, reasons::kRangesOverlap, what,
-              "choose ranges that have no byte in common"};
+              "choose ranges that share no byte"};
     case CommonByte::kGaveUp:
       break;
   }
   return {Code::kResourceExhausted, reasons::kQuota,
-          "the ranges are interleaved so much that it would take too long to see whether " + what,
+          "the ranges are interleaved so much that it would take too long to check whether " + what,
           "split the request"};
 }
 

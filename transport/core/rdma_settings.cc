@@ -8,7 +8,7 @@ std::vector<SettingSpec> RdmaSettings() {
       {.key = "devices",
        .type = SettingType::kTextList,
        .fallback = std::vector<std::string>(),
-       .doc = "RDMA devices to use, as \"mlx5_0\" or \"mlx5_*\"; \"!mlx5_bond_0\" leaves one out. "
+       .doc = "RDMA devices to use, as \"mlx5_0\" or \"mlx5_*\"; \"!mlx5_bond_0\" excludes one. "
               "Empty: all."},
       {.key = "gid_index",
        .type = SettingType::kInteger,

@@ -21,27 +21,26 @@ std::string Region::step_name() const {
 Result<DmaBuf> Region::ExportDmaBuf() {
   if (export_dmabuf_) return export_dmabuf_();
   return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                "memory of " + step_name() + " is not exported as a dma-buf");
+                "memory of " + step_name() + " cannot be exported as a dma-buf");
 }
 
 Result<ImportRequest> Region::Share() {
   if (share_) return share_();
   return Status(Code::kFailedPrecondition, reasons::kNotShareable,
-                "memory of " + step_name() + " is not shared with other processes");
+                "memory of " + step_name() + " cannot be shared with other processes");
 }
 
 Status Region::CheckIntact() const {
   if (distrusted_) {
     return {Code::kAborted, reasons::kDriverFailed,
             "a drive may still write into this " + step_name() +
-                " memory: libcufile does not say any more how a transfer of it went",
-            "remove the buffer, and restart onecopyd, which keeps the memory until then"};
+                " memory: libcufile no longer reports the state of a transfer of it",
+            "remove the buffer and restart onecopyd; the daemon keeps the memory until then"};
   }
   if (faulted_ == nullptr || !*faulted_) return OkStatus();
-  return {Code::kAborted, reasons::kMemoryFault,
-          "a page of " + step_name() + " memory was not there when it was needed",
-          "its client took it away, or the machine has lost it: remove the buffer and register "
-          "memory anew"};
+  return {
+      Code::kAborted, reasons::kMemoryFault, "a page of " + step_name() + " memory is missing",
+      "its client removed it, or the hardware failed: remove the buffer and register memory again"};
 }
 
 Status Region::CheckUsable() const {

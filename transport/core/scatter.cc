@@ -171,7 +171,7 @@ Result<ScatterRef> Scatter::Make(std::span<const StridedRange> source,
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
                   std::to_string(source.size()) + " source ranges and " +
                       std::to_string(destination.size()) + " destination ranges",
-                  "give each source range its destination range");
+                  "give one destination range for each source range");
   }
   ONECOPY_ASSIGN_OR_RETURN(Layout from, Layout::Make(source, "source"));
   ONECOPY_ASSIGN_OR_RETURN(Layout to, Layout::Make(destination, "destination"));
@@ -258,8 +258,8 @@ Status CheckInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uin
             "a copy of " + std::to_string(copy.count) + " x " + std::to_string(copy.bytes) +
                 " bytes from byte " + std::to_string(copy.from) + " of " +
                 std::to_string(from_bytes) + " to byte " + std::to_string(copy.to) + " of " +
-                std::to_string(to_bytes) + " leaves its memory: it was not made",
-            "please report this: it should have been refused before"};
+                std::to_string(to_bytes) + " reaches outside its memory and was not made",
+            "please report this bug: it should have been refused earlier"};
   }
   return OkStatus();
 }

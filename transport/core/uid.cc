@@ -15,8 +15,8 @@ bool IsLetter(char c) { return c >= 'a' && c <= 'z'; }
 bool Fits(char c) { return IsLetter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-'; }
 
 Status NoUid(std::string_view text) {
-  return {Code::kInvalidArgument, reasons::kBadArgument, "\"" + std::string(text) + "\" is no uid",
-          "write a number, such as 1000"};
+  return {Code::kInvalidArgument, reasons::kBadArgument,
+          "\"" + std::string(text) + "\" is not a uid", "write a number, such as 1000"};
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ Status CheckNamespaces(const std::string& text) {
     return OkStatus();
   }
   return {Code::kInvalidArgument, reasons::kBadArgument,
-          "what stands behind the + of a uid names no namespaces",
+          "the part after the + of a uid does not name a namespace",
           "write it as onecopy shows it, such as 0+pid4026532567"};
 }
 

@@ -15,7 +15,7 @@ namespace onecopy::orders {
 Result<std::unique_ptr<ClientEnd>> ClientEnd::Open(const os::UniqueFd& memory,
                                                    os::UniqueFd socket) {
   const Status unknown(Code::kUnimplemented, reasons::kNotServed,
-                       "the daemon's orders are laid out in a way that this library does not know",
+                       "the daemon's orders have a layout that this library does not know",
                        "install the same version of onecopyd and of its clients");
   struct stat facts {};
   if (::fstat(memory.get(), &facts) != 0 || facts.st_size != sizeof(Shared)) return unknown;

@@ -31,7 +31,7 @@ uint64_t MostDescriptors() {
 Status ShortOf(uint64_t most) {
   return {Code::kResourceExhausted, reasons::kQuota,
           "this process has nearly all of the " + std::to_string(most) +
-              " descriptors open that it may have, and keeps the last for whom it serves already",
+              " descriptors open that it may have, and keeps the rest for its present clients",
           "raise the limit on open files (LimitNOFILE=, ulimit -n), or end some of its clients"};
 }
 

@@ -21,7 +21,7 @@ Result<FileBeneath> OpenBeneath(const std::string& root, const std::string& path
   if (S_ISLNK(facts.st_mode)) return FailureBeneath(ELOOP, "opening", name);
   if (!S_ISREG(facts.st_mode)) {
     return Status(Code::kInvalidArgument, reasons::kBadHandle,
-                  name + " is no regular file: it is " + DescribeDescriptor(found.get()),
+                  name + " is not a regular file: it is " + DescribeDescriptor(found.get()),
                   "name a regular file");
   }
   // That very file, whatever its name stands for by now: so no FIFO or device, and no O_NONBLOCK,

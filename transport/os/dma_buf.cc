@@ -19,7 +19,7 @@ namespace onecopy::os {
 namespace {
 
 Status NoDmaBuf(const std::string& why) {
-  return {Code::kInvalidArgument, reasons::kBadHandle, "the descriptor is no dma-buf: " + why,
+  return {Code::kInvalidArgument, reasons::kBadHandle, "the descriptor is not a dma-buf: " + why,
           "pass one that a driver exported (cuMemGetHandleForAddressRange)"};
 }
 

@@ -221,7 +221,7 @@ Result<std::unique_ptr<LoopThread>> LoopThread::Make(std::string name) {
     return Status(Code::kResourceExhausted, files ? reasons::kOpenFiles : reasons::kNoMemory,
                   what + " of " + ::program_invocation_short_name + ": " + ErrnoText(error),
                   "raise the limits on threads and open files of this process and its user, or end "
-                  "what else runs as that user");
+                  "other programs of that user");
   }
 }
 

@@ -45,7 +45,7 @@ Status CopyAccessList(const std::string& self, int to, const std::string& label)
   }
   if (list && ::fsetxattr(to, kAccessList, list->data(), list->size(), 0) == 0) return OkStatus();
   return ErrnoStatus(errno, "keeping the access list of " + label,
-                     "write a new file, and give it the rights that it is to have");
+                     "write a new file, and set its access rights afterwards");
 }
 
 }  // namespace

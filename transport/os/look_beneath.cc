@@ -132,11 +132,10 @@ UniqueFd LookBeneath(int folder, const std::string& path, Links links) {
 Status FailureBeneath(int error, const std::string& doing, const std::string& name,
                       const std::string& remedy) {
   if (error == ELOOP || error == EXDEV) {
-    return {
-        Code::kPermissionDenied, reasons::kAccessDenied,
-        name + " leads through a symbolic link, which is not followed",
-        "name the file itself; the export of its folder may have links followed that stay below "
-        "it: follow = \"beneath\""};
+    return {Code::kPermissionDenied, reasons::kAccessDenied,
+            name + " contains a symbolic link, which is not followed",
+            "name the file without the link; or let the export of its folder follow links that "
+            "stay below it: follow = \"beneath\""};
   }
   return ErrnoStatus(error == ENOTDIR ? ENOENT : error, doing + " " + name, remedy);
 }

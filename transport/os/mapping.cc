@@ -51,9 +51,10 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 
 Result<UniqueFd> SealedMemfd(const std::string& name, uint64_t bytes) {
   if (bytes > static_cast<uint64_t>(std::numeric_limits<off_t>::max())) {
-    return Status(Code::kResourceExhausted, reasons::kNoMemory,
-                  FormatBytes(bytes) + " of host memory do not fit: no machine has that available",
-                  "ask for less");
+    return Status(
+        Code::kResourceExhausted, reasons::kNoMemory,
+        FormatBytes(bytes) + " of host memory do not fit: this is more than any machine has",
+        "ask for less");
   }
   constexpr unsigned kNoExecSeal = 0x0008;  // MFD_NOEXEC_SEAL, which older headers lack
   UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal));

@@ -28,11 +28,10 @@ std::string TemporaryName() { return ".onecopy-" + RandomHex(8); }
 
 Status WriteFailure(int error, const std::string& what) {
   if (error == EFAULT) {
-    return ErrnoStatus(error,
-                       what +
-                           ": a page of the memory was not there: the file that it maps was cut "
-                           "short, or cannot be read",
-                       "see that the file keeps its length while it is mapped");
+    return ErrnoStatus(
+        error,
+        what + ": a page of the memory is missing: its file was truncated, or cannot be read",
+        "keep the file's length while it is mapped");
   }
   const bool full = error == ENOSPC || error == EDQUOT;
   return ErrnoStatus(error, what, full ? "free some space there, or write elsewhere" : "");
@@ -56,7 +55,7 @@ void PunchHole(int fd, uint64_t offset, uint64_t bytes) {
 
 Status SettleFile(int fd, bool sync, const std::string& label) {
   if (sync && ::fsync(fd) != 0) {
-    return WriteFailure(errno, "waiting for the disk to have " + label);
+    return WriteFailure(errno, "syncing to disk: " + label);
   }
   UniqueFd twin = UniqueFd::DuplicateOf(fd);
   if (!twin || (::close(twin.Release()) != 0 && errno != EINTR)) {
@@ -149,7 +148,7 @@ Status NewFile::Name(bool sync) {
   if (!sync) return OkStatus();
   const UniqueFd folder(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder || ::fsync(folder.get()) != 0) {
-    return WriteFailure(errno, "waiting for the disk to have the name " + label_);
+    return WriteFailure(errno, "syncing to disk: the name " + label_);
   }
   return OkStatus();
 }

@@ -38,7 +38,7 @@ Result<std::shared_ptr<OutputBeneath>> OutputBeneath::Open(const std::string& ro
                         : LookBeneath(top.get(), path.substr(0, slash), ask.links);
   if (!output->folder_) {
     return FailureBeneath(errno, "writing", name,
-                          errno == ENOENT ? "make its folder there first" : "");
+                          errno == ENOENT ? "create its folder there first" : "");
   }
   ONECOPY_RETURN_IF_ERROR(output->Inspect(ask));
   ONECOPY_RETURN_IF_ERROR(ask.in_place ? output->OpenInPlace(ask) : output->OpenNew(ask));
@@ -55,14 +55,14 @@ Status OutputBeneath::Inspect(const Ask& ask) {
   if (!found && errno == ENOENT) {
     if (!ask.in_place) return OkStatus();
     return FailureBeneath(ENOENT, "writing a range of", name_,
-                          "leave the range out to write a new file");
+                          "leave out the range to write a new file");
   }
   if (!found || ::fstat(found.get(), &facts) != 0) return FailureBeneath(errno, "writing", name_);
   if (S_ISLNK(facts.st_mode)) return FailureBeneath(ELOOP, "writing", name_);
   if (!S_ISREG(facts.st_mode)) {
     return {Code::kInvalidArgument, reasons::kBadHandle,
-            name_ + " is no regular file: it is " + DescribeDescriptor(found.get()),
-            "name a regular file, or one that is not there yet"};
+            name_ + " is not a regular file: it is " + DescribeDescriptor(found.get()),
+            "name a regular file, or one that does not exist yet"};
   }
   // As the kernel would judge who opens it: a folder's right alone is none on the files in it.
   if (::faccessat(AT_FDCWD, SelfPath(found.get()).c_str(), W_OK, AT_EACCESS) != 0) {

@@ -34,7 +34,7 @@ Status Send(int fd, const msghdr& message) {
   } while (sent < 0 && errno == EINTR);
   if (sent >= 0) return OkStatus();
   if (errno == EAGAIN) {
-    return {Code::kResourceExhausted, reasons::kQuota, "the far end does not read what it is sent"};
+    return {Code::kResourceExhausted, reasons::kQuota, "the far end does not read its messages"};
   }
   return ErrnoStatus(errno, "sending a packet");
 }

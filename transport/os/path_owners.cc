@@ -46,8 +46,8 @@ bool OthersMayWrite(const struct stat& folder) {
 
 Status Denied(const std::string& path, const std::string& what) {
   return {Code::kPermissionDenied, reasons::kAccessDenied,
-          path + " " + what + ", so that other users could exchange it",
-          "name a folder of your own that nobody else can write to"};
+          path + " " + what + ", so other users could replace it",
+          "name a folder that you own and that only you can write to"};
 }
 
 class OwnersWalk {

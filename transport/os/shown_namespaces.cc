@@ -52,7 +52,7 @@ Status CheckType(int fd, const char* kind) {
   const std::filesystem::path name =
       std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
   if (!error && name.string().starts_with(std::string(kind) + ":[")) return OkStatus();
-  return Wrong(std::string("a descriptor is of no ") + kind + " namespace");
+  return Wrong(std::string("a descriptor does not name a ") + kind + " namespace");
 }
 
 Result<NamespaceView> ViewOf(int fd, const char* kind) {
@@ -87,7 +87,7 @@ bool IsWithin(int user_fd, const Identity& wanted) {
 Status CheckOwner(int pid_fd, int user_fd) {
   const UniqueFd owner(::ioctl(pid_fd, NS_GET_USERNS));
   const std::optional<Identity> identity = IdentityOf(owner.get());
-  if (!identity) return Wrong("its PID namespace belongs to none that may be seen from here");
+  if (!identity) return Wrong("its PID namespace is not visible from here");
   const bool fits = user_fd < 0 ? identity == OwnIdentity("user") : IsWithin(user_fd, *identity);
   return fits ? OkStatus() : Wrong("its PID namespace belongs to another user namespace");
 }

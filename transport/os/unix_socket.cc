@@ -60,7 +60,7 @@ Result<UniqueFd> OpenAbstract(const std::string& name, int type, const std::stri
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (name.empty() || name.size() > sizeof address.sun_path - 1) {
-    return Status(Code::kInvalidArgument, reasons::kBadArgument, "no socket can have that name");
+    return Status(Code::kInvalidArgument, reasons::kBadArgument, "a socket cannot have that name");
   }
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
@@ -77,7 +77,7 @@ Result<UniqueFd> OpenAbstract(const std::string& name, int type, const std::stri
 Status CheckSocketPath(const std::string& path) {
   constexpr size_t kMax = sizeof(sockaddr_un::sun_path) - 1;
   if (path.empty() || path.find('\0') != std::string::npos) {
-    return {Code::kInvalidArgument, reasons::kBadArgument, "\"" + path + "\" is no path"};
+    return {Code::kInvalidArgument, reasons::kBadArgument, "\"" + path + "\" is not a path"};
   }
   if (path.size() > kMax) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
@@ -149,7 +149,7 @@ Result<PeerProcess> UnixPeer(int fd) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
-    return ErrnoStatus(errno, "asking the kernel who connected");
+    return ErrnoStatus(errno, "asking the kernel for the connecting process");
   }
   return PeerProcess{credentials.pid, credentials.uid, credentials.gid};
 }

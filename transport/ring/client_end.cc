@@ -14,7 +14,7 @@ namespace onecopy::ring {
 
 Result<ClientEnd> ClientEnd::Open(const os::UniqueFd& memory, os::UniqueFd socket) {
   const Status unknown(Code::kUnimplemented, reasons::kNotServed,
-                       "the daemon's ring is laid out in a way that this library does not know");
+                       "the daemon's ring has a layout that this library does not know");
   struct stat facts {};
   if (::fstat(memory.get(), &facts) != 0 || facts.st_size != sizeof(Shared)) return unknown;
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(memory.get(), sizeof(Shared)));

@@ -19,7 +19,7 @@ Status TooOld(std::string detail) {
 
 Status Failed(std::string detail) {
   return {Code::kFailedPrecondition, reasons::kDriverFailed, std::move(detail),
-          "see whether nvidia-smi works, and what the kernel's log says of NVRM"};
+          "check that nvidia-smi works, and look for NVRM messages in the kernel log"};
 }
 
 Status NoGpu(std::string detail) {
@@ -27,7 +27,7 @@ Status NoGpu(std::string detail) {
     detail += "; CUDA_VISIBLE_DEVICES is \"" + std::string(visible) + "\"";
   }
   return {Code::kFailedPrecondition, reasons::kNoGpu, std::move(detail),
-          "see whether nvidia-smi lists a GPU, and whether this process may open /dev/nvidia*"};
+          "check that nvidia-smi lists a GPU, and that this process may open /dev/nvidia*"};
 }
 
 template <typename Function>
@@ -40,14 +40,14 @@ bool Resolve(const Library& library, const char* symbol, Function& function) {
 Status CheckVersion(const Library& library, CudaApi& api) {
   if (!Resolve(library, "cuDriverGetVersion", api.DriverGetVersion)) {
     return {Code::kFailedPrecondition, reasons::kNoDriver,
-            library.name() + " is not the CUDA driver: it has no cuDriverGetVersion",
+            library.name() + " is not the CUDA driver: it lacks cuDriverGetVersion",
             "correct [libraries] cuda in the configuration"};
   }
   const CUresult error = api.DriverGetVersion(&api.driver_version);
   if (error == CUDA_ERROR_STUB_LIBRARY) {
     return {Code::kFailedPrecondition, reasons::kNoDriver,
             library.name() + " is the toolkit's stub, not the driver",
-            "take the folder \"stubs\" out of the library search path"};
+            "remove the folder \"stubs\" from the library search path"};
   }
   if (error != CUDA_SUCCESS) {
     return Failed("cuDriverGetVersion: error " + std::to_string(error));
@@ -69,8 +69,8 @@ Status ResolveAll(const Library& library, CudaApi& api) {
   ONECOPY_CUDA_OPTIONAL_FUNCTIONS(ONECOPY_CUDA_RESOLVE)
 #undef ONECOPY_CUDA_RESOLVE
   if (missing.empty()) return OkStatus();
-  return TooOld("the driver says that it supports CUDA " + CudaVersionText(api.driver_version) +
-                ", but " + library.name() + " lacks" + missing);
+  return TooOld("the driver reports CUDA " + CudaVersionText(api.driver_version) + ", but " +
+                library.name() + " lacks" + missing);
 }
 
 }  // namespace

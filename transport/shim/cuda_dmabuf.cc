@@ -14,11 +14,10 @@ namespace {
 constexpr unsigned long long kMappedOverPcie = 1;
 
 Status NotPinnable(const std::string& why) {
-  return {
-      Code::kFailedPrecondition, reasons::kGpuNotPinnable,
-      "GPU memory cannot be exported as a dma-buf: " + why,
-      "use the open kernel modules of NVIDIA's driver on Linux 5.12 or newer; where that cannot "
-      "be, load nvidia-peermem"};
+  return {Code::kFailedPrecondition, reasons::kGpuNotPinnable,
+          "GPU memory cannot be exported as a dma-buf: " + why,
+          "use the open kernel modules of NVIDIA's driver on Linux 5.12 or newer; if you cannot, "
+          "load nvidia-peermem"};
 }
 
 }  // namespace
@@ -33,7 +32,7 @@ Result<CudaDmaBuf> ExportDmaBuf(const CudaApi& api, CUdevice device, CUdeviceptr
   CUresult error =
       api.DeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, device);
   if (error != CUDA_SUCCESS || supported == 0) {
-    return NotPinnable("the driver says that this GPU, with this kernel, has no dma-buf" +
+    return NotPinnable("the driver reports no dma-buf for this GPU on this kernel" +
                        (error == CUDA_SUCCESS ? "" : ": " + CudaErrorText(api, error)));
   }
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));

@@ -58,7 +58,7 @@ Result<Facts> Query(const CudaApi& api, CUdeviceptr pointer) {
   // So it answers for plain host memory while the process has no context at all.
   if (error == CUDA_ERROR_INVALID_CONTEXT || error == CUDA_ERROR_INVALID_VALUE) return Facts();
   if (error != CUDA_SUCCESS) {
-    return NotShareable("asking the driver what it is failed with " + CudaErrorText(api, error));
+    return NotShareable("asking the driver for its kind failed with " + CudaErrorText(api, error));
   }
   return facts;
 }
@@ -211,7 +211,7 @@ class Place {
     const CUresult error = facts_.context != nullptr ? own_.emplace(api_, facts_.context).outcome()
                                                      : primary_.emplace(api_, device_).outcome();
     if (error == CUDA_SUCCESS) return OkStatus();
-    return NotShareable("its context cannot be entered: " + CudaErrorText(api_, error));
+    return NotShareable("cannot enter its context: " + CudaErrorText(api_, error));
   }
 
   // After Enter. Those that the range lies in; refuses one that is not inside them.
@@ -260,8 +260,8 @@ class Place {
     if (bytes - 1 <= ~pointer_) {
       ONECOPY_ASSIGN_OR_RETURN(const Facts last, Query(api_, pointer_ + (bytes - 1)));
       if (last.known()) {
-        return NotShareable("the range goes over several allocations: " + ends,
-                            "register each allocation as a buffer of its own");
+        return NotShareable("the range spans several allocations: " + ends,
+                            "register each allocation as its own buffer");
       }
     }
     return {Code::kOutOfRange, reasons::kRangeOutOfBuffer, ends};
@@ -302,7 +302,7 @@ Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint
   ONECOPY_ASSIGN_OR_RETURN(const CudaUuid uuid, ReadCudaUuid(api, place.device()));
   if (uuid.mig) {
     return NotShareable("it lies on the MIG instance " + uuid.text +
-                            ", and MIG has no CUDA memory sharing between processes",
+                            ", and MIG does not support sharing CUDA memory between processes",
                         "use a GPU that is not in MIG mode");
   }
   ONECOPY_RETURN_IF_ERROR(place.Enter());
@@ -324,7 +324,7 @@ Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint
   }
   ONECOPY_RETURN_IF_ERROR(ExportIpc(api, allocation, result));
   if (dma_bufs == DmaBufs::kLeave) {
-    result.dmabuf_refusal = "the node had no network device that takes dma-bufs";
+    result.dmabuf_refusal = "the node had no network device that accepts dma-bufs";
     return result;
   }
   Result<CudaDmaBuf> dmabuf = ExportDmaBuf(api, place.device(), device_pointer, bytes);

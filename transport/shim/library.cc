@@ -13,9 +13,8 @@ Result<Library> Library::Open(const std::string& path, const std::string& soname
     const char* why = ::dlerror();
     return Status(Code::kFailedPrecondition, missing,
                   "the library " + name + " cannot be opened: " + (why == nullptr ? "?" : why),
-                  path.empty()
-                      ? "install " + package + ", or name its file under [libraries] " + key
-                      : "correct [libraries] " + key + " in the configuration");
+                  path.empty() ? "install " + package + ", or set its path under [libraries] " + key
+                               : "correct [libraries] " + key + " in the configuration");
   }
   return Library(name, handle);
 }

@@ -96,7 +96,7 @@ Result<Api> Resolve(const Library& library) {
   look(api.DeviceGetP2PStatus, "nvmlDeviceGetP2PStatus");
   if (missing.empty()) return api;
   return Status(Code::kFailedPrecondition, reasons::kNoDriver, library.name() + " lacks" + missing,
-                "install NVIDIA's driver, which brings its own");
+                "install NVIDIA's driver, which includes it");
 }
 
 Status Failed(const Api& api, const char* what, Return error) {
@@ -104,7 +104,7 @@ Status Failed(const Api& api, const char* what, Return error) {
   return {Code::kFailedPrecondition, reasons::kDriverFailed,
           std::string(what) + ": " + (text == nullptr ? "?" : text) + " (" + std::to_string(error) +
               ")",
-          "see whether nvidia-smi works"};
+          "check that nvidia-smi works"};
 }
 
 NvmlGpu Describe(const Api& api, Device device) {

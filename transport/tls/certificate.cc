@@ -78,7 +78,7 @@ Certificate::User Certificate::UserAt(std::string_view node) const {
     }
     const auto user = ParseUser(name.substr(kUserUri.size()));
     if (!user) {
-      fault = "has a name that is no user's, " + Plain(name);
+      fault = "has a name that is not a user's, " + Plain(name);
     } else if (user->second == node) {
       uids.insert(user->first);
     }

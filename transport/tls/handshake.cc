@@ -175,7 +175,8 @@ Result<Handshake::Next> Handshake::Step() {
   unsigned bytes = 0;
   SSL_get0_alpn_selected(ssl, &protocol, &bytes);
   if (bytes != kProtocol[0] || std::memcmp(protocol, kProtocol + 1, bytes) != 0) {
-    return Status(Code::kUnavailable, reasons::kLinkDown, "what answers speaks no lane's TLS");
+    return Status(Code::kUnavailable, reasons::kLinkDown,
+                  "the other end does not speak the TLS of a lane");
   }
   return Next::kDone;
 }
@@ -200,7 +201,7 @@ Result<SessionKeys> Handshake::keys() const {
   const Secret& sending = client ? state_->client : state_->server;
   const Secret& receiving = client ? state_->server : state_->client;
   if (sending.empty() || receiving.empty()) {
-    return Status(Code::kInternal, reasons::kInternal, "OpenSSL gave no keys for a TLS lane");
+    return Status(Code::kInternal, reasons::kInternal, "OpenSSL provided no keys for a TLS lane");
   }
   SessionKeys keys;
   ONECOPY_ASSIGN_OR_RETURN(keys.sending, KeysOf(cipher, sending.get()));

@@ -106,16 +106,17 @@ Status Identity::CheckOwn(const Files& files, const std::string& node) const {
   const WallTime now = std::chrono::system_clock::now();
   if (now < own().NotBefore()) {
     return BadFile(files.certificate, "is not valid before " + TimeText(own().NotBefore()),
-                   "see that this machine's clock is right");
+                   "check this machine's clock");
   }
   if (now > own().NotAfter()) {
     return BadFile(files.certificate, "has expired, at " + TimeText(own().NotAfter()),
-                   "issue a new one: onecopy cert issue, or your authority");
+                   "issue a new one: onecopy cert issue, or your CA");
   }
   const Bio bio = OpenText(key_);
   const Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
   if (key == nullptr) {
-    return BadFile(files.key, "has no private key without a password (" + Complaint() + ")");
+    return BadFile(files.key,
+                   "has no private key, or a private key with a password (" + Complaint() + ")");
   }
   if (X509_check_private_key(own().x509(), key.get()) != 1) {
     ERR_clear_error();
@@ -124,7 +125,7 @@ Status Identity::CheckOwn(const Files& files, const std::string& node) const {
   for (const int purpose : {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT}) {
     if (X509_check_purpose(own().x509(), purpose, 0) != 1) {
       return BadFile(files.certificate,
-                     "may not be used by both a server and a client, as a daemon is: its "
+                     "must allow use by a server and by a client, because a daemon is both: its "
                      "extendedKeyUsage needs serverAuth and clientAuth");
     }
   }
@@ -171,9 +172,9 @@ Result<uint32_t> Identity::VerifyUser(const Chain& presented, const std::string&
   const std::string whose = "the client's certificate (" + certificate.Subject() + ", serial " +
                             certificate.Serial() + ")";
   if (const auto fault = ChainFault(presented, Side::kClient)) {
-    return Refuse(whose + " is not accepted here: " + *fault,
-                  "present one of the authority in [tls] ca, for clients, that is valid and not "
-                  "revoked");
+    return Refuse(
+        whose + " is not accepted here: " + *fault,
+        "present a valid client certificate of the authority in [tls] ca that is not revoked");
   }
   Certificate::User user = certificate.UserAt(node);
   if (user.fault.empty()) return user.uid;
@@ -190,8 +191,8 @@ Status Identity::Verify(const Chain& presented, const std::string& node, Side si
                             ")";
   if (const auto fault = ChainFault(presented, side)) {
     return Refuse(whose + " is not accepted here: " + *fault,
-                  "check [tls] on both nodes: one authority, and a certificate of it that is "
-                  "valid and not revoked");
+                  "check [tls] on both nodes: the same authority, and a valid certificate of it "
+                  "that is not revoked");
   }
   if (!presented.front().IsFor(node)) {
     return Refuse(whose + " is not for node " + node + ": its subject alternative names are " +

@@ -113,13 +113,14 @@ Result<Signer> Open(const Issued& authority) {
   ONECOPY_ASSIGN_OR_RETURN(Chain chain, ParseCertificates(authority.certificate));
   const Bio bio = OpenText(authority.key);
   Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
-  if (key == nullptr) return Wrong("has no private key without a password (" + Complaint() + ")");
+  if (key == nullptr)
+    return Wrong("has no private key, or a private key with a password (" + Complaint() + ")");
   if (!chain.front().IsAuthority()) {
     return Wrong("the certificate " + chain.front().Subject() + " is not an authority's");
   }
   if (X509_check_private_key(chain.front().x509(), key.get()) != 1) {
     ERR_clear_error();
-    return Wrong("the key is not that of the authority " + chain.front().Subject());
+    return Wrong("the key does not belong to the authority " + chain.front().Subject());
   }
   if (chain.front().NotAfter() < std::chrono::system_clock::now()) {
     return Wrong("the authority " + chain.front().Subject() + " has expired, at " +
@@ -223,7 +224,7 @@ Result<Issued> IssueForNode(const Issued& authority, const std::string& node,
 
 Result<Issued> IssueForUser(const Issued& authority, uint32_t uid,
                             const std::vector<std::string>& nodes, std::chrono::hours valid_for) {
-  if (nodes.empty()) return Wrong("a user's certificate is for at least one node");
+  if (nodes.empty()) return Wrong("a user's certificate needs at least one node");
   std::string names;
   for (const std::string& node : nodes) {
     names += (names.empty() ? "URI:" : ",URI:") + std::string(kUserUri) + std::to_string(uid) +

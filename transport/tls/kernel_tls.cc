@@ -43,9 +43,9 @@ Status Give(int fd, int direction, uint16_t cipher_type, const DirectionKeys& ke
   const int error = errno;
   OPENSSL_cleanse(&info, sizeof info);
   if (done == 0) return OkStatus();
-  return {
-      Code::kUnimplemented, reasons::kNotServed,
-      "the kernel's TLS takes no keys of " + CipherName(keys.cipher) + ": " + os::ErrnoText(error)};
+  return {Code::kUnimplemented, reasons::kNotServed,
+          "the kernel's TLS does not accept keys of " + CipherName(keys.cipher) + ": " +
+              os::ErrnoText(error)};
 }
 
 Status GiveOne(int fd, int direction, const DirectionKeys& keys) {
@@ -90,7 +90,7 @@ Status Try(Cipher cipher) {
       ::recv(ends[1].get(), got.data(), got.size(), MSG_WAITALL) != sizeof kWord ||
       !std::equal(got.begin(), got.end(), kWord)) {
     return {Code::kUnimplemented, reasons::kNotServed,
-            "the kernel's TLS does not give back what it was given"};
+            "the kernel's TLS does not return the bytes that it was given"};
   }
   return OkStatus();
 }
@@ -101,7 +101,7 @@ Status UseKernelTls(int fd, const SessionKeys& keys) {
   constexpr char kProtocol[] = "tls";
   if (::setsockopt(fd, SOL_TCP, TCP_ULP, kProtocol, sizeof kProtocol - 1) != 0) {
     return {Code::kUnimplemented, reasons::kNotServed,
-            "the kernel has no TLS for sockets: " + os::ErrnoText(errno)};
+            "the kernel does not support TLS sockets: " + os::ErrnoText(errno)};
   }
   ONECOPY_RETURN_IF_ERROR(GiveOne(fd, TLS_TX, keys.sending));
   ONECOPY_RETURN_IF_ERROR(GiveOne(fd, TLS_RX, keys.receiving));

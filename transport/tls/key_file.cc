@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr char kForms[] =
-    "ca, certificate, key and crl of [tls] are PEM files; onecopy cert makes them where there is "
-    "no other authority";
+    "ca, certificate, key and crl of [tls] must be PEM files; onecopy cert makes them if you have "
+    "no CA";
 
 Result<os::UniqueFd> OpenFile(const std::string& path) {
   // A FIFO or a device must not hold the caller.
@@ -37,7 +37,7 @@ Result<std::string> ReadAll(int fd, const std::string& path) {
     if (got < 0) return os::ErrnoStatus(errno, "reading " + path + " of [tls]");
     if (got == 0) return text;
     text.append(piece.data(), static_cast<size_t>(got));
-    if (text.size() > kMaxFileBytes) return BadFile(path, "is too long to be such a file");
+    if (text.size() > kMaxFileBytes) return BadFile(path, "is too long for such a file");
   }
 }
 
@@ -101,15 +101,15 @@ Result<std::string> ReadPrivateKey(const std::string& path) {
   };
   // Root reads whatever it likes, and may check a file for the daemon's own user.
   if (file.st_uid != 0 && file.st_uid != ::geteuid() && ::geteuid() != 0) {
-    return refuse(
-        "belongs to uid " + std::to_string(file.st_uid) + ", who could read and replace it",
-        "give it to root or to the user that runs the daemon");
+    return refuse("belongs to uid " + std::to_string(file.st_uid) +
+                      ", and that user could read and replace it",
+                  "give it to root or to the user that runs the daemon");
   }
   const mode_t allowed = file.st_uid == 0 ? S_IRWXU | S_IRGRP : S_IRWXU;
   if (S_ISREG(file.st_mode) && (file.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO) & ~allowed) != 0) {
-    return refuse("others than its owner may use it (its mode is " + Octal(file.st_mode) + ")",
+    return refuse("other users may read it (its mode is " + Octal(file.st_mode) + ")",
                   "chmod " + std::string(file.st_uid == 0 ? "640 " : "600 ") + path +
-                      ", and take a new key if somebody may have read this one");
+                      ", and make a new key if another user may have read this one");
   }
   return ReadAll(fd.get(), path);
 }

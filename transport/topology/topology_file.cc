@@ -47,8 +47,8 @@ class Reader {
         if (const auto distance = ReadDistance(node, name)) default_ = *distance;
       } else if (name != "device" && name != "distance") {
         Complain(LineOf(key), name +
-                                  " is no key of this file: version, default_distance, "
-                                  "[[device]] and [[distance]] are");
+                                  " is not a key of this file; its keys are version, "
+                                  "default_distance, [[device]] and [[distance]]");
       }
     }
     ForEach(table, "device", [this](const toml::table& entry) { ReadDevice(entry); });
@@ -68,7 +68,7 @@ class Reader {
     std::string text;
     for (const auto& [line, problem] : problems_) text += (text.empty() ? "" : "\n") + problem;
     return Status(Code::kInvalidArgument, reasons::kBadConfig, std::move(text),
-                  "see transport/topology/README.md for the form of the file");
+                  "transport/topology/README.md describes the file");
   }
 
  private:
@@ -225,10 +225,10 @@ Result<std::string> ReadFile(const std::string& file) {
     if (got == 0) return text;
     text.append(piece.data(), static_cast<size_t>(got));
     if (text.size() > kMaxBytes) {
-      return Status(
-          Code::kInvalidArgument, reasons::kBadConfig,
-          what + " is longer than " + FormatBytes(kMaxBytes) + ", so it is something else",
-          "correct `topology` in the configuration");
+      return Status(Code::kInvalidArgument, reasons::kBadConfig,
+                    what + " is longer than " + FormatBytes(kMaxBytes) +
+                        ", so it is not a configuration file",
+                    "correct `topology` in the configuration");
     }
   }
 }

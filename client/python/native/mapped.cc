@@ -15,7 +15,7 @@ int GetMappedBuffer(PyObject* self, Py_buffer* view, int flags) {
   const Mapped* memory = nb::inst_ptr<Mapped>(self);
   if (memory->cuda_device().has_value()) {
     PyErr_SetString(PyExc_BufferError,
-                    "this memory is a GPU's: use DLPack, or the CUDA array interface");
+                    "this is GPU memory: use DLPack or the CUDA array interface");
     return -1;
   }
   return LendView(self, view, memory->address(), memory->span_bytes(), flags);

@@ -73,9 +73,9 @@ void CopyBytes(const nb::object& target, const nb::object& source) {
     return;
   }
   throw StatusError({Code::kAborted, reasons::kMemoryFault,
-                     "a page of the memory to be copied was not there (SIGBUS): the file that it "
-                     "maps was cut short, or cannot be read",
-                     "see that the file keeps its length while it is mapped"});
+                     "a page of the memory to copy is missing (SIGBUS): its file was truncated, or "
+                     "cannot be read",
+                     "keep the file's length while it is mapped"});
 }
 
 PyType_Slot* MemorySlots() {

@@ -21,7 +21,7 @@ int GetPieceBuffer(PyObject* self, Py_buffer* view, int flags) {
   const PoolPiece* piece = nb::inst_ptr<PoolPiece>(self);
   if (!piece->on_host()) {
     PyErr_SetString(PyExc_BufferError,
-                    "memory of a GPU has no buffer: take the array by DLPack, or copy it");
+                    "GPU memory has no Python buffer: use DLPack, or copy the array");
     view->obj = nullptr;
     return -1;
   }

@@ -149,19 +149,20 @@ Ranges PackRanges(const nb::tuple& source, const nb::tuple& destination,
     side->CheckShape(true, kShapes);
     offsets = offsets || side->columns() == 1;
     if (side->columns() == 1 && !bytes) {
-      Refuse(reasons::kBadSize, "how long the " + side->side() + "'s ranges are is not known",
-             "pass the bytes of each behind the offsets: ranges=(sources, destinations, 4096)");
+      Refuse(
+          reasons::kBadSize, "the length of the " + side->side() + "'s ranges is unknown",
+          "pass the length of each range after the offsets: ranges=(sources, destinations, 4096)");
     }
   }
   if (bytes && !offsets) {
-    Refuse(reasons::kBadArgument, "ranges that have their bytes are given others",
-           "pass two arrays, or offsets and the bytes of each");
+    Refuse(reasons::kBadArgument, "the ranges have lengths, and another length was passed",
+           "pass two arrays of ranges, or two arrays of offsets and the length of each range");
   }
   if (from.count() != to.count()) {
     Refuse(reasons::kSizeMismatch,
            "there are " + std::to_string(from.count()) + " ranges of the source and " +
                std::to_string(to.count()) + " of the destination",
-           "pass as many of both");
+           "pass equally many");
   }
   if (from.count() > kMaxRanges) {
     Refuse(reasons::kBadArgument,

@@ -64,7 +64,7 @@ Tensor TakeVersioned(ManagedTensorVersioned* managed, const std::string& protoco
     const uint32_t major = managed->version.major;
     if (managed->deleter != nullptr) managed->deleter(managed);
     ThrowBufferError("this array speaks DLPack " + std::to_string(major) +
-                     ", and version 1 is known here: update onecopy");
+                     ", and this onecopy knows version 1: update onecopy");
   }
   return Take(managed, managed->flags, protocol);
 }
@@ -85,12 +85,11 @@ Tensor FromCapsule(const nb::object& capsule) {
   if (PyCapsule_IsValid(object, ManagedTensorVersioned::kUsedName) != 0 ||
       PyCapsule_IsValid(object, ManagedTensor::kUsedName) != 0) {
     ThrowBufferError(
-        "this DLPack capsule was consumed before, and a capsule can be consumed only once: pass "
-        "the array itself, or a new capsule of it");
+        "this DLPack capsule was already consumed: pass the array itself, or a new capsule of it");
   }
   const char* name = PyCapsule_GetName(object);
   ThrowBufferError("a capsule named '" + std::string(name == nullptr ? "" : name) +
-                   "' holds no DLPack tensor: pass the array itself");
+                   "' does not hold a DLPack tensor: pass the array itself");
 }
 
 // Null where its type has none that we know.
@@ -125,7 +124,8 @@ Tensor FromBuffer(const nb::object& array) {
   if (held->suboffsets != nullptr) {
     for (int i = 0; i < held->ndim; ++i) {
       if (held->suboffsets[i] >= 0) {
-        ThrowBufferError("a buffer of pointers to rows is not one memory: copy it to a plain one");
+        ThrowBufferError(
+            "a buffer of pointers to rows is not one block of memory: copy it into a plain one");
       }
     }
   }

@@ -60,13 +60,13 @@ class Registry {
     {
       const MutexLock lock(mutex_);
       auto found = blocks_.extract(pointer);
-      if (found.empty()) return Note("torch freed memory that it does not have");
+      if (found.empty()) return Note("torch freed memory that it does not own");
       block = std::move(found.mapped());
     }
     // What cannot be ordered is not given back rather than too early.
     if (!ComesAfter(*block.pool, stream, block.used_by, false)) {
       const MutexLock lock(mutex_);
-      return Note("memory that torch freed stays with the pool: its streams could not be ordered");
+      return Note("memory that torch freed stays in the pool: its streams could not be ordered");
     }
     const Status done = block.pool->Deallocate(pointer, 0, stream);
     if (!done.ok()) {

@@ -1,4 +1,4 @@
-"""Moves memory between machines with as few copies as really possible, and proves how many it took.
+"""Moves memory between machines by the shortest path that works, and proves how many copies it took.
 
     import onecopy
     node = onecopy.connect()
@@ -9,6 +9,7 @@
 
 import os
 from importlib.metadata import version as _version
+from pkgutil import extend_path as _extend_path
 from typing import Any
 
 from . import aio
@@ -60,6 +61,7 @@ from ._values import (
 )
 
 __version__ = _version("onecopy")
+__path__ = _extend_path(__path__, __name__)  # so that onecopy.v1, which protoc generates elsewhere, is found
 
 
 def doctor() -> Diagnosis:

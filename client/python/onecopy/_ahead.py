@@ -1,4 +1,4 @@
-"""Calls that are made one ahead of whoever takes care of what they return."""
+"""Calls that run one ahead of the code that uses their results."""
 
 from __future__ import annotations
 

@@ -72,11 +72,11 @@ def refuse_more_than_bytes(array: Any) -> None:
     kind = type(array)
     more = means_more(kind)
     if more == "a mask":
-        raise InvalidArgument(f"a {kind.__name__} has a mask beside its data, and only bytes move", "BAD_ARGUMENT",
+        raise InvalidArgument(f"a {kind.__name__} has a mask beside its data, and onecopy moves only plain bytes", "BAD_ARGUMENT",
                               "pass array.data, then array.mask; or array.filled()")
     if more:
-        raise InvalidArgument(f"a {kind.__name__} has units beside its numbers, and only bytes move", "BAD_ARGUMENT",
-                              "pass its plain array (array.value, array.magnitude), and tell the other side the unit")
+        raise InvalidArgument(f"a {kind.__name__} has units beside its numbers, and onecopy moves only plain bytes", "BAD_ARGUMENT",
+                              "pass its plain array (array.value, array.magnitude), and send the unit separately")
 
 
 def view(array: Any) -> View:
@@ -101,7 +101,7 @@ def view(array: Any) -> View:
             remedy = "pass array.detach()"
         if "bit is set" in str(failure):
             remedy = "pass array.resolve_conj().resolve_neg()"
-        raise InvalidArgument(f"the memory of a {type(array).__name__} cannot be looked at: {failure}",
+        raise InvalidArgument(f"the memory of a {type(array).__name__} cannot be inspected: {failure}",
                               "BAD_ARGUMENT", remedy) from failure
 
 
@@ -133,15 +133,15 @@ def _of_tensor(tensor: _native.Tensor) -> View:
 def _of_interface(fields: Mapping[str, Any], device: tuple[int, int], protocol: str, array: object) -> View:
     """NumPy's array interface and CUDA's (version 3) have the same fields."""
     if fields.get("mask") is not None:
-        raise InvalidArgument("an array with a mask is two memories", "BAD_ARGUMENT", "pass its data, then its mask")
+        raise InvalidArgument("an array with a mask has two blocks of memory", "BAD_ARGUMENT", "pass its data, then its mask")
     if fields.get("data") is None:
-        raise InvalidArgument(f"a {type(array).__name__} does not say where its data is", "BAD_ARGUMENT",
-                              "pass the array that it was made of")
+        raise InvalidArgument(f"a {type(array).__name__} does not provide the address of its data", "BAD_ARGUMENT",
+                              "pass the array from which it was made")
     address, read_only = fields["data"]
     kind, length = fields["typestr"][1], fields["typestr"][2:].partition("[")[0]  # "<M8[s]"
     if kind == "O":
-        raise InvalidArgument("an array of Python objects has pointers, and no bytes of its own", "BAD_ARGUMENT",
-                              "convert it to a type of numbers, or to bytes: pickle.dumps")
+        raise InvalidArgument("an array of Python objects contains pointers, not the bytes themselves", "BAD_ARGUMENT",
+                              "convert it to a numeric type, or to bytes: pickle.dumps")
     itemsize = int(length) * (4 if kind == "U" else 1)  # NumPy counts these in characters
     shape = tuple(fields["shape"])
     strides = fields.get("strides")
@@ -171,21 +171,21 @@ def check(found: View, what: str, written: bool) -> None:
     """Refuses what cannot be moved, before anything happens. `what`: "the source"."""
     if found.itemsize == 0 or 0 in found.shape:
         raise InvalidArgument(f"{what} has no bytes: its shape is {found.shape}", "BAD_SIZE",
-                              "leave arrays without elements out")
+                              "leave out arrays without elements")
     if written and found.read_only:
         raise InvalidArgument(f"{what} is read-only", "BAD_ARGUMENT",
-                              "pass an array that may be written: array.copy(), or onecopy.empty")
+                              "pass a writable array: array.copy(), or onecopy.empty")
     for length, stride in zip(found.shape, found.strides, strict=True):
         if length > 1 and stride < 0:
             raise InvalidArgument(f"{what} runs backwards: its strides are {found.strides}", "BAD_ARGUMENT",
-                                  "pass it forwards, or a copy: numpy.ascontiguousarray(array)")
+                                  "pass it in forward order, or a copy: numpy.ascontiguousarray(array)")
         if length > 1 and stride == 0:
             raise InvalidArgument(f"{what} repeats its elements: its strides are {found.strides}", "BAD_ARGUMENT",
-                                  "pass the array before it was broadcast, or a copy of it")
+                                  "pass the array from before it was broadcast, or a copy")
     if found.device[0] not in (CPU, CUDA, CUDA_HOST, CUDA_MANAGED):
         raise FailedPrecondition(
             f"{what} is on a device of DLPack's kind {found.device[0]}, which onecopy cannot reach", "NOT_SHAREABLE",
-            "copy it to the CPU or to a GPU of NVIDIA first")
+            "copy it to the CPU or to an NVIDIA GPU first")
 
 
 def extent(found: View) -> tuple[int, int]:
@@ -236,8 +236,8 @@ def runs_of(itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> 
     total = math.prod(each for each, _ in rest)
     if total > MOST_RANGES:
         raise InvalidArgument(
-            f"this array is {total} pieces that no common stride joins, and a transfer takes {MOST_RANGES}", "BAD_SIZE",
-            "move it in parts, or a copy without gaps: numpy.ascontiguousarray(array)")
+            f"this array is {total} pieces, and no common stride joins them, and a transfer takes {MOST_RANGES}", "BAD_SIZE",
+            "move it in parts, or move a copy without gaps: numpy.ascontiguousarray(array)")
     return [(offset, length, stride, count) for offset in _offsets(rest)]
 
 

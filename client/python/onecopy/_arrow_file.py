@@ -65,29 +65,29 @@ class File:
         text = self._file.read(offset, metadata)
         first = 8 if text[:4] == b"\xff\xff\xff\xff" else 4  # older files have the length alone
         if int.from_bytes(text[first - 4:first], "little") != metadata - first:
-            raise ValueError(f"the message at {offset} has another length than the footer says")
+            raise ValueError(f"the message at {offset} does not have the length that the footer states")
         return Table.root(text[first:])
 
 
 def bad(name: str, why: object) -> InvalidArgument:
-    return InvalidArgument(f"{name} is not a whole file of Arrow: {why}", "BAD_FORMAT", "get or write the file anew")
+    return InvalidArgument(f"{name} is not a valid Arrow file: {why}", "BAD_FORMAT", "download or write the file again")
 
 
 def open_footer(file: OpenFile) -> File:
     tail = file.read(max(0, file.size - _TAIL_BYTES), _TAIL_BYTES)
     if file.size < 8 + _TAIL_BYTES or tail[4:] != _MAGIC:  # how it begins, no reader looks at
-        raise bad(file.name, "it does not end as one (a stream of Arrow, or a file of Feather 1, is another format)")
+        raise bad(file.name, "it does not end with Arrow's magic bytes (Arrow streams and Feather 1 are other formats)")
     length = int.from_bytes(tail[:4], "little", signed=True)
     if not 0 < length <= min(file.size - 8 - _TAIL_BYTES, _MOST_METADATA):
-        raise bad(file.name, f"its footer is said to have {length} bytes, and the whole file has {file.size}")
+        raise bad(file.name, f"it announces a footer of {length} bytes, and the whole file has {file.size}")
     at = file.size - _TAIL_BYTES - length
     try:
         footer = Table.root(file.read(at, length))
         schema = footer.table(1)
         if schema is None:
-            raise ValueError("there is no schema")
+            raise ValueError("it has no schema")
         if schema.number(0, "<h") != _LITTLE:
-            raise Unimplemented(f"{file.name} was written in another byte order", "BAD_FORMAT", "write it anew on this machine")
+            raise Unimplemented(f"{file.name} was written in another byte order", "BAD_FORMAT", "write it again on this machine")
         return File(file, at, schema, footer.structs(3, BLOCK), footer.structs(2, BLOCK))
     except ValueError as failure:
         if isinstance(failure, InvalidArgument):
@@ -139,10 +139,10 @@ def _header(file: OpenFile, footer: File, block: tuple[int, int, int], kind: int
     message = footer.message(block)
     header = message.table(2)
     if message.number(1, "<B") != kind or header is None or message.number(3, "<q") != block[2]:
-        raise ValueError(f"what is at {block[0]} is another message than the footer says")
+        raise ValueError(f"the message at {block[0]} is not of the kind that the footer states")
     version = message.number(0, "<h")
     if version not in _VERSIONS:
-        raise ValueError(f"a message is of a version {version} that is not known")
+        raise ValueError(f"a message has the unknown version {version}")
     if version == _VERSIONS[0] and any(each.text(0) == _COMPRESSION for each in message.tables(4)):
         raise _compressed(file.name)
     return header
@@ -171,5 +171,5 @@ def _batch(name: str, header: Table, block: tuple[int, int, int]) -> Batch:
     nodes = [Node(*each) for each in header.structs(1, PAIR)]
     rows = header.number(0, "<q")
     if rows < 0 or any(each.length < 0 or not 0 <= each.null_count <= each.length for each in nodes):
-        raise ValueError("an array has less than no elements, or more nulls than elements")
+        raise ValueError("an array has a negative number of elements, or more nulls than elements")
     return Batch(rows, nodes, buffers, ends)

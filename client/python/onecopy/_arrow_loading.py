@@ -28,11 +28,11 @@ def _kind(name: str, type: pyarrow.DataType, dictionary: int | None) -> _Kind:
     kinds = pyarrow.types
     if (kinds.is_string_view(type) or kinds.is_binary_view(type) or kinds.is_union(type) or kinds.is_run_end_encoded(type)
             or kinds.is_list_view(type) or kinds.is_large_list_view(type)):
-        raise _errors.Unimplemented(f"{name} has a column of {type}, which is not loaded", "BAD_FORMAT",
-                                    "cast it before the file is written, as by column.cast(pyarrow.string())")
+        raise _errors.Unimplemented(f"{name} has a column of {type}, which onecopy cannot load", "BAD_FORMAT",
+                                    "cast it before you write the file, as with column.cast(pyarrow.string())")
     if kinds.is_dictionary(type) and dictionary is None:
         raise _errors.Unimplemented(f"{name} has a dictionary inside a nested column", "BAD_FORMAT",
-                                    "decode it before the file is written: column.dictionary_decode()")
+                                    "decode it before you write the file: column.dictionary_decode()")
     return _Kind(not kinds.is_null(type), type.num_buffers, tuple(_kind(name, each, None) for each in field_types(type)),
                  dictionary if kinds.is_dictionary(type) else None)
 
@@ -59,7 +59,7 @@ class _Walk:
         if kind.dictionary is not None:
             values = self._dictionaries.get(kind.dictionary)
             if wanted and values is None:
-                raise _arrow_file.bad(self._name, f"dictionary {kind.dictionary} is not there")
+                raise _arrow_file.bad(self._name, f"dictionary {kind.dictionary} is missing")
         return Part(node.length, node.null_count, 0, own, children, values)
 
     def _place(self, *, none: bool, wanted: bool) -> tuple[int, int] | None:
@@ -118,7 +118,7 @@ def walk(file: _opened.OpenFile, footer: _arrow_file.File, schema: pyarrow.Schem
     except ValueError as failure:
         raise _arrow_file.bad(file.name, failure) from None
     if len(numbers) != len(schema):
-        raise _arrow_file.bad(file.name, "its schema has another number of columns each time it is read")
+        raise _arrow_file.bad(file.name, "its schema has a different number of columns each time it is read")
     ends: dict[int, int] = {}
     dictionaries: dict[int, Part] = {}
     types = {number: field.type.value_type for number, field, is_wanted in zip(numbers, schema, wanted, strict=True)
@@ -135,7 +135,7 @@ def walk(file: _opened.OpenFile, footer: _arrow_file.File, schema: pyarrow.Schem
     for index in chosen:
         if not isinstance(index, int) or not 0 <= index < len(footer.batches):
             raise _errors.NotFound(f"{file.name} has no batch {index!r}", "BAD_ARGUMENT",
-                                   f"it has {len(footer.batches)}, from 0 on")
+                                   f"it has {len(footer.batches)}, numbered from 0")
         if index in found:
             continue
         batch = _arrow_file.read_batch(file, footer, footer.batches[index])
@@ -143,7 +143,7 @@ def walk(file: _opened.OpenFile, footer: _arrow_file.File, schema: pyarrow.Schem
         columns = [walk.column(kind, is_wanted) for kind, is_wanted in zip(kinds, wanted, strict=True)]
         walk.end()
         if any(each.length != batch.rows for each in columns):
-            raise _arrow_file.bad(file.name, f"batch {index} of {batch.rows} rows has a column of another length")
+            raise _arrow_file.bad(file.name, f"batch {index} of {batch.rows} rows has a column of a different length")
         _join(ends, walk.ends)
         found[index] = [each for each, is_wanted in zip(columns, wanted, strict=True) if is_wanted], batch.rows
     return ends, [found[each] for each in chosen]

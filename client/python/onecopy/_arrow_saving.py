@@ -61,8 +61,8 @@ class Dictionaries:
             self._known[number] = values
             self._writing.dictionary(number, node())
         elif not same(self._known[number], values):
-            raise _errors.Unimplemented(f"column '{self._names[column]}' has another dictionary in each batch",
-                                        "BAD_ARGUMENT", "give all the same: table.unify_dictionaries()")
+            raise _errors.Unimplemented(f"column '{self._names[column]}' has a different dictionary in each batch",
+                                        "BAD_ARGUMENT", "unify them: table.unify_dictionaries()")
 
 
 def begin(schema: pyarrow.Schema) -> Writing:
@@ -90,7 +90,7 @@ def check_type(name: str, type: pyarrow.DataType) -> None:
         type = type.storage_type
     if (kinds.is_string_view(type) or kinds.is_binary_view(type) or kinds.is_union(type) or kinds.is_run_end_encoded(type)
             or kinds.is_list_view(type) or kinds.is_large_list_view(type)):
-        raise _errors.Unimplemented(f"column '{name}' is of {type}, which is not saved", "BAD_ARGUMENT",
+        raise _errors.Unimplemented(f"column '{name}' is of {type}, which onecopy cannot save", "BAD_ARGUMENT",
                                     "cast it first: column.cast(pyarrow.string())")
     for number in range(0 if kinds.is_dictionary(type) else type.num_fields):
         inner = type.field(number).type
@@ -145,8 +145,8 @@ def type_of(name: str, array: Any) -> pyarrow.DataType:
                               "pass arrays of one dimension, or an onecopy.arrow.Column")
     dtype = _dtypes.of(array.dtype).name
     if dtype not in _TYPES:
-        raise InvalidArgument(f"column '{name}' is of {dtype}, which Arrow does not have as it is", "BAD_ARGUMENT",
-                              "convert it, or pass an onecopy.arrow.Column: Arrow's bool has 8 values in a byte")
+        raise InvalidArgument(f"column '{name}' is of {dtype}, which is not a type of Arrow", "BAD_ARGUMENT",
+                              "convert it, or pass an onecopy.arrow.Column; note that Arrow's bool packs 8 values in a byte")
     return _TYPES[dtype]
 
 
@@ -168,13 +168,13 @@ def of_column(name: str, column: Column) -> Node:
     if len(column.buffers) != wanted or len(column.children) != len(inner):
         raise InvalidArgument(f"{what} of {kind} has {wanted} buffers and {len(inner)} children, and was given "
                               f"{len(column.buffers)} and {len(column.children)}", "BAD_ARGUMENT",
-                              "pass them as pyarrow.Array.from_buffers takes them: validity, offsets, values")
+                              "pass them in the order of pyarrow.Array.from_buffers: validity, offsets, values")
     if column.length < 0 or not 0 <= column.null_count <= column.length:
         raise InvalidArgument(f"{what} has {column.length} elements, {column.null_count} of them null", "BAD_ARGUMENT",
-                              "count them from 0 on")
+                              "pass numbers of at least 0")
     if wanted and column.null_count and column.buffers[0] is None:
-        raise InvalidArgument(f"{what} has {column.null_count} nulls, and no validity", "BAD_ARGUMENT",
-                              "pass it, or null_count=0")
+        raise InvalidArgument(f"{what} has {column.null_count} nulls, but no validity buffer", "BAD_ARGUMENT",
+                              "pass the validity buffer, or null_count=0")
     least = _least(kind, column.length)
     sources = []
     for number, (buffer, bytes) in enumerate(zip(column.buffers, least, strict=True)):
@@ -189,7 +189,7 @@ def of_column(name: str, column: Column) -> Node:
     for child, type in zip(column.children, inner, strict=True):
         if child.type != type:
             raise InvalidArgument(f"a child of {what} is of {child.type}, and not of {type}", "BAD_ARGUMENT",
-                                  "pass children of the types that the column's has")
+                                  "pass children of the types in the column's type")
     return Node(column.length, column.null_count, tuple(sources), children)
 
 
@@ -221,10 +221,10 @@ def _check_plain(what: str, array: Any, bytes: int, *, exact: bool) -> None:
         runs = _arrays.runs(found)
         if len(runs) != 1 or runs[0][3] != 1:
             raise InvalidArgument(f"{what} has gaps: its strides are {found.strides}", "BAD_ARGUMENT",
-                                  "pass it without: numpy.ascontiguousarray(array), tensor.contiguous()")
+                                  "pass it without gaps: numpy.ascontiguousarray(array), tensor.contiguous()")
     size = _bytes(array)
     if size < bytes or (exact and size != bytes):
-        raise InvalidArgument(f"{what} has {size} bytes, and needs {bytes}", "SIZE_MISMATCH", "pass a buffer that has them")
+        raise InvalidArgument(f"{what} has {size} bytes, and needs {bytes}", "SIZE_MISMATCH", "pass a long enough buffer")
 
 
 __all__ = ["Column", "Dictionaries", "begin", "check_type", "of_array", "of_column", "of_part", "of_plain", "type_of"]

@@ -30,7 +30,7 @@ def ordinal(device: Any) -> int:
     else:  # CuPy's, Numba's
         number = getattr(device, "id", None)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 1 << 31:
-        raise InvalidArgument(f"{device!r} is no GPU", "BAD_ARGUMENT",
+        raise InvalidArgument(f"{device!r} is not a GPU", "BAD_ARGUMENT",
                               'pass its number, "cuda:0", or a device of torch, CuPy or Numba')
     return number
 
@@ -56,7 +56,7 @@ class DeviceArray(_ranges.PoolRange):
     - a stream that DLPack was asked for begins after the array's, and the array's goes on after that. Only the default
       stream, or one that `record_stream` was given, is waited for on the GPU; for others the host waits as the memory
       goes back, since they may have been destroyed by then;
-    - of the CUDA array interface nobody knows which stream it is used on: the host waits.
+    - by the CUDA array interface: its stream is unknown, so the host waits.
 
     `free(stream=…)` spares that wait: it says which stream is the last.
     """
@@ -71,7 +71,7 @@ class DeviceArray(_ranges.PoolRange):
     @property
     def _memory(self) -> _native.PoolPiece:
         if self._piece is None:
-            raise InvalidArgument("this array was freed", "BAD_POINTER", "take another one of the pool")
+            raise InvalidArgument("this array was freed", "BAD_POINTER", "allocate another array from the pool")
         return self._piece
 
     @property
@@ -109,8 +109,7 @@ class DeviceArray(_ranges.PoolRange):
         self._piece = None
 
     def __array__(self, *_: object, **__: object) -> Any:
-        raise TypeError("memory of a GPU is no array of NumPy: take it by cupy.from_dlpack or torch.from_dlpack, or "
-                        "transfer it to an array of the host")
+        raise TypeError("NumPy cannot use GPU memory: use cupy.from_dlpack or torch.from_dlpack, or transfer it to a host array")
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -145,6 +144,6 @@ def _taker(stream: int | None) -> int:
     if stream is None:
         return _LEGACY
     if isinstance(stream, bool) or not isinstance(stream, int) or stream <= 0:
-        raise BufferError(f"stream {stream!r} is none of the array API: 1 is the legacy default stream, 2 the thread's, "
-                          "-1 asks for no order, and others are handles")
+        raise BufferError(f"stream {stream!r} is not a stream of the array API: 1 is the legacy default stream, 2 the "
+                          "thread's, -1 means no order, others are handles")
     return stream

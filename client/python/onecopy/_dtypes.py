@@ -95,5 +95,5 @@ def of(dtype: object) -> DType:
         found = next((each for each in _TYPES.values() if each.typestr and each.typestr == name), None)
     if found is None:
         raise InvalidArgument(
-            f"no type of elements is named '{name}'", "BAD_ARGUMENT", f"use one of {', '.join(_TYPES)}")
+            f"there is no element type '{name}'", "BAD_ARGUMENT", f"use one of {', '.join(_TYPES)}")
     return found

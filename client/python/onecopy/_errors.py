@@ -125,7 +125,7 @@ class DataLoss(Error):
 
 
 class Unauthenticated(Error, PermissionError):
-    """The daemon does not know who is asking."""
+    """The daemon cannot identify the caller."""
 
     code = "UNAUTHENTICATED"
 
@@ -139,8 +139,9 @@ CLASSES: dict[str, type[Error]] = {
 }
 
 _GET_A_DAEMON = (
-    "start one: `onecopyd --name NAME`, or the service of the package onecopyd (docs/setup.md); the wheel has the client "
-    "alone. If one runs elsewhere, name its run directory: connect(run_dir=…) or ONECOPY_RUN_DIR")
+    "start one: `onecopyd --name NAME`, or the service of the Debian package onecopy (docs/setup.md); the wheel "
+    "does not include the daemon. If a daemon runs with another run directory, name it: connect(run_dir=…) or "
+    "ONECOPY_RUN_DIR")
 
 
 def build(document: str) -> Error:

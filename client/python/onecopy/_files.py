@@ -22,11 +22,11 @@ Path = str | os.PathLike[str]
 def _name(file: Path) -> str:
     name = os.fspath(file)
     if not isinstance(name, str) or not name or "\0" in name:
-        raise InvalidArgument(f"{file!r} is no name of a file", "BAD_ARGUMENT", "pass a str or an os.PathLike of text")
+        raise InvalidArgument(f"{file!r} is not a file name", "BAD_ARGUMENT", "pass a str or an os.PathLike of text")
     try:
         os.fsencode(name)
     except UnicodeEncodeError as failure:
-        raise InvalidArgument(f"{name!r} is no name of a file", "BAD_NAME", "pass it as os.fsdecode makes it") from failure
+        raise InvalidArgument(f"{name!r} is not a file name", "BAD_NAME", "pass it as os.fsdecode makes it") from failure
     return name
 
 
@@ -44,8 +44,8 @@ def _bytes_of(end: End) -> int | None:
 
 
 def _gaps() -> InvalidArgument:
-    return InvalidArgument("an array with gaps, or in Fortran order, is no one range, as a file is", "BAD_ARGUMENT",
-                           "pass one without: numpy.ascontiguousarray(array)")
+    return InvalidArgument("a file is one range, and an array with gaps or in Fortran order is not", "BAD_ARGUMENT",
+                           "pass an array without gaps: numpy.ascontiguousarray(array)")
 
 
 def _note(node: Node, progress: Progress | None, keeps: Keeps) -> Callable[[_native.Transfer], None] | None:
@@ -88,13 +88,13 @@ def read_to_each(node: Node, stop: _native.Stop, progress: Progress | None, file
     name = _name(file)
     _at(offset, bytes)
     if not isinstance(destinations, (list, tuple)):
-        raise InvalidArgument(f"the destinations are a {type(destinations).__name__}", "BAD_ARGUMENT", "pass a list of them")
+        raise InvalidArgument(f"the destinations are a {type(destinations).__name__}", "BAD_ARGUMENT", "pass a list of destinations")
     if not destinations:
-        raise InvalidArgument("there is no destination to copy to", "BAD_ARGUMENT", "name one at least")
+        raise InvalidArgument("no destination was named", "BAD_ARGUMENT", "name at least one")
     sizes = {size for each in destinations if (size := _bytes_of(each)) is not None}
     if bytes is None and len(sizes) > 1:
-        raise InvalidArgument(f"the arrays have {min(sizes)} to {max(sizes)} bytes, and all get the same", "SIZE_MISMATCH",
-                              "pass arrays of one size, or say how many bytes of the file there are: bytes=")
+        raise InvalidArgument(f"the arrays have {min(sizes)} to {max(sizes)} bytes, but all get the same bytes", "SIZE_MISMATCH",
+                              "pass arrays of one size, or pass the number of bytes of the file: bytes=")
     wanted = bytes if bytes is not None else next(iter(sizes), None)
 
     def call() -> list[Transfer]:

@@ -49,7 +49,7 @@ class Table:
         vector = self._follow(at)
         count = int(self._number("<I", vector))
         if count * size > len(self._text) - vector - 4:
-            raise ValueError(f"a list of {count} does not lie in the metadata")
+            raise ValueError(f"a list of {count} does not lie inside the metadata")
         return range(vector + 4, vector + 4 + count * size, size)
 
     def _place(self, field: int) -> int | None:
@@ -68,7 +68,7 @@ class Table:
 
 def _unpack(format: str, text: bytes, at: int) -> Any:
     if at < 0 or at + struct.calcsize(format) > len(text):
-        raise ValueError(f"byte {at} is not among the {len(text)} of the metadata")
+        raise ValueError(f"byte {at} lies outside the {len(text)} of the metadata")
     return struct.unpack_from(format, text, at)[0]
 
 

@@ -33,9 +33,9 @@ class Loaded(dict[str, Array]):
     def __init__(self, arrays: Mapping[str, Array], metadata: Mapping[str, str], transfers: Sequence[Transfer]) -> None:
         super().__init__(arrays)
         self.metadata = dict(metadata)
-        """What the file says of itself: texts by their names; of several files what all say."""
+        """The file's own metadata, as strings by name; of several files, what they have in common."""
         self.transfers = tuple(transfers)
-        """What was moved."""
+        """The transfers that moved it."""
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
@@ -65,21 +65,21 @@ def format_of(name: str, format: str | None, known: Sequence[str]) -> str:
     if format is not None:
         if format in known:
             return format
-        raise InvalidArgument(f"no format is named {format!r}", "BAD_ARGUMENT", f"use one of {', '.join(known)}")
+        raise InvalidArgument(f"there is no format {format!r}", "BAD_ARGUMENT", f"use one of {', '.join(known)}")
     lower = name.lower()
     if lower.endswith(".index.json") and "index" in known:
         return "index"
     suffix = os.path.splitext(lower)[1]
     if suffix[1:] in known and suffix != ".index":
         return suffix[1:]
-    remedy = f"say which it is: format=, one of {', '.join(known)}"
+    remedy = f"name it: format=, one of {', '.join(known)}"
     module = _MODULES.get(suffix)
     if module is not None:
         saved = "index" not in known
         remedy = f"use onecopy.{module}.{'save' if saved else 'load'}"
         if saved and module != "arrow":
-            remedy = f"write it by pyarrow.{module}: onecopy saves none"
-    raise InvalidArgument(f"the name of {name} does not say which format it has", "BAD_ARGUMENT", remedy)
+            remedy = f"onecopy cannot write it; use pyarrow.{module}"
+    raise InvalidArgument(f"the name of {name} does not tell its format", "BAD_ARGUMENT", remedy)
 
 
 def load(node: Node, stop: _native.Stop, file: _files.Path, device: Any, pool: _pool.Pool | _pool.DevicePool | None,
@@ -136,7 +136,7 @@ def _select(name: str, wanted: list[Wanted], patterns: list[str] | None) -> None
         for pattern in patterns:
             if not isinstance(pattern, str):
                 raise InvalidArgument(f"{pattern!r} is not the name of a tensor", "BAD_ARGUMENT",
-                                      "pass names, or patterns as '*.bias'")
+                                      "pass names, or patterns such as '*.bias'")
             found = [pattern] if pattern in every else fnmatch.filter(every, pattern)
             if not found:
                 some = ", ".join(list(every)[:5]) + (", …" if len(every) > 5 else "")
@@ -145,7 +145,7 @@ def _select(name: str, wanted: list[Wanted], patterns: list[str] | None) -> None
         for one in wanted:
             one.tensors[:] = [each for each in one.tensors if each.name in chosen]
     for one in wanted:
-        check_types(one, "leave it out by only=[…], or store it packed, as U8")
+        check_types(one, "leave it out with only=[…], or store it packed, as U8")
 
 
 def check_types(one: Wanted, remedy: str) -> None:
@@ -153,8 +153,8 @@ def check_types(one: Wanted, remedy: str) -> None:
     for each in one.tensors:
         if each.dtype is None:
             raise _errors.Unimplemented(
-                f"tensor '{each.name}' of {one.file.name} is of {each.code} and shape {each.shape}, whose elements are less "
-                "than a byte and not pairs of F4", "BAD_FORMAT", remedy)
+                f"tensor '{each.name}' of {one.file.name} is of {each.code} and shape {each.shape}, with elements of less "
+                "than a byte that are not pairs of F4", "BAD_FORMAT", remedy)
 
 
 def _load(node: Node, stop: _native.Stop, files: OpenFiles, room: Room, wanted: list[Wanted], moves: Options) -> Loaded:
@@ -224,7 +224,7 @@ def save(node: Node, stop: _native.Stop, file: _files.Path, arrays: Any, metadat
     kind = format_of(name, format, ("safetensors", "npy"))
     if not isinstance(arrays, Mapping):
         if kind != "npy":
-            raise InvalidArgument(f"{name} is a file of arrays with names, and this is a {type(arrays).__name__}",
+            raise InvalidArgument(f"{name} holds arrays with names, and this is a {type(arrays).__name__}",
                                   "BAD_ARGUMENT", "pass a dict: {'name': array}")
         arrays = {"": arrays}
     kinds: dict[object, _dtypes.DType] = {}
@@ -245,8 +245,8 @@ def save(node: Node, stop: _native.Stop, file: _files.Path, arrays: Any, metadat
 
 
 def _gaps(name: str, strides: object) -> InvalidArgument:
-    return InvalidArgument(f"'{name}' has gaps, or another order than the file: its strides are {strides}", "BAD_ARGUMENT",
-                           "pass one without: numpy.ascontiguousarray(array), tensor.contiguous()")
+    return InvalidArgument(f"'{name}' has gaps, or another order than the file needs: its strides are {strides}", "BAD_ARGUMENT",
+                           "pass an array without gaps: numpy.ascontiguousarray(array), tensor.contiguous()")
 
 
 class _Described(NamedTuple):
@@ -264,7 +264,7 @@ def _described(name: object, array: Any, kinds: dict[object, _dtypes.DType]) -> 
     if not isinstance(name, str):
         raise InvalidArgument(f"{name!r} is not the name of an array", "BAD_ARGUMENT", "pass a dict with names as str")
     if not hasattr(array, "dtype") or not hasattr(array, "shape"):
-        raise InvalidArgument(f"'{name}' is a {type(array).__name__}, which does not say what its elements are",
+        raise InvalidArgument(f"'{name}' is a {type(array).__name__}, which does not tell its element type",
                               "BAD_ARGUMENT", "pass an array of NumPy, torch, CuPy, JAX or onecopy")
     shape = tuple(map(int, array.shape))
     try:
@@ -280,7 +280,7 @@ def _described(name: object, array: Any, kinds: dict[object, _dtypes.DType]) -> 
     found = _arrays.view(array)
     _arrays.check(found, f"'{name}'", written=False)
     if found.itemsize != kind.itemsize or found.shape != shape:
-        raise InvalidArgument(f"'{name}' says it is of {kind.name}, and has elements of {found.itemsize} bytes",
+        raise InvalidArgument(f"'{name}' claims the type {kind.name}, but has elements of {found.itemsize} bytes",
                               "BAD_ARGUMENT", "convert it: array.astype")
     if _arrays.is_compact(found):
         return _Described(kind, shape, False, found)

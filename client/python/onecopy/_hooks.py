@@ -25,14 +25,14 @@ class DevicePools:
         self._only = None if device is None else _device.ordinal(device)
         if isinstance(source, DevicePool):
             if options or (device is not None and self._only != source.device):
-                raise InvalidArgument("a pool that is there has its GPU and its options already", "BAD_ARGUMENT",
-                                      "pass the pool alone, or a node with the options")
+                raise InvalidArgument("an existing pool has its own GPU and options", "BAD_ARGUMENT",
+                                      "pass only the pool, or a node and the options")
             self._only = source.device
             self._pools[source.device] = source
         elif source is None or isinstance(source, Node):
             self._node = source
         else:
-            raise InvalidArgument(f"a {type(source).__name__} is no node", "BAD_ARGUMENT",
+            raise InvalidArgument(f"a {type(source).__name__} is not a node", "BAD_ARGUMENT",
                                   "pass what onecopy.connect() returned, or a pool of its pool(device=…)")
 
     def serves(self, device: int) -> bool:
@@ -41,7 +41,7 @@ class DevicePools:
     def of(self, device: int) -> DevicePool:
         if not self.serves(device):
             raise InvalidArgument(f"this is memory of cuda:{self._only}, and cuda:{device} was asked for", "BAD_ARGUMENT",
-                                  "leave device out: each GPU has a pool then")
+                                  "leave out device: then each GPU gets a pool")
         with self._lock:
             pool = self._pools.get(device)
             if pool is None:

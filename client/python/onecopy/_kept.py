@@ -1,4 +1,4 @@
-"""What a process has received, for who asks later."""
+"""What a process has received, for later requests."""
 
 from __future__ import annotations
 

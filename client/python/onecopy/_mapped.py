@@ -21,7 +21,7 @@ class MappedArray(TypedArray):
     """A buffer's memory as an array, without a copy; made by Node.map.
 
     In host memory: numpy.asarray(array), torch.from_dlpack(array), memoryview(array.memory). On a GPU:
-    torch.from_dlpack, cupy.asarray, or whoever knows __cuda_array_interface__; kernels use the memory where it lies.
+    torch.from_dlpack, cupy.asarray, or any library that knows __cuda_array_interface__; kernels use the memory where it lies.
 
     Each of these is a view that keeps the memory mapped. close() gives no further ones; the memory is unmapped, and the
     daemon told so, with the last of them. A view by __cuda_array_interface__ keeps this array instead, so that close()
@@ -106,13 +106,13 @@ class MappedArray(TypedArray):
         if self._device is not None:
             raise TypeError("this array is in a GPU's memory: use cupy.asarray, or torch.from_dlpack")
         if not self._dtype.typestr:
-            raise TypeError(f"NumPy has no type {self._dtype.name}: use torch.from_dlpack, or memory")
+            raise TypeError(f"NumPy does not have the type {self._dtype.name}: use torch.from_dlpack, or memory")
         view: _Array = numpy.ndarray(self._shape, numpy.dtype(self._dtype.typestr), buffer=self.memory,
                                      strides=self.strides)
         wanted = view.dtype if dtype is None else numpy.dtype(dtype)
         if wanted != view.dtype:
             if copy is False:
-                raise ValueError(f"elements of type {view.dtype} become {wanted} by a copy alone")
+                raise ValueError(f"elements of type {view.dtype} become {wanted} only by a copy")
             return view.astype(wanted)
         return view.copy() if copy else view
 
@@ -134,7 +134,7 @@ class MappedArray(TypedArray):
                    dl_device: tuple[SupportsIndex, SupportsIndex] | None = None, copy: bool | None = None) -> object:
         device = self.__dlpack_device__()
         if stream is not None and self._device is None:
-            raise BufferError("memory of the CPU has no stream: leave it out")
+            raise BufferError("CPU memory has no stream: leave out stream")
         self._check_hand_over(device, dl_device, copy)
         native = self._open()
         # Nothing of ours is queued on any stream that a consumer would have to wait for.
@@ -148,7 +148,7 @@ class MappedArray(TypedArray):
 
     def _open(self) -> _native.Mapped:
         if self._native is None:
-            raise Cancelled(f"the mapping of buffer {self._buffer.name} was closed", "CANCELLED", "map it anew")
+            raise Cancelled(f"the mapping of buffer {self._buffer.name} was closed", "CANCELLED", "map it again")
         return self._native
 
 
@@ -165,7 +165,7 @@ def create(node: _native.Node, buffer: str | Buffer, shape: int | tuple[int, ...
             return MappedArray(native, named.shape, own, named.strides if gaps else None)
     if named.shape is not None and named.strides != _arrays.compact(named.shape, named.bytes // math.prod(named.shape)):
         raise InvalidArgument(f"buffer {named.name} is an array with gaps, {named.dtype}{list(named.shape)}", "BAD_ARGUMENT",
-                              "map it without a shape and a dtype, or map the buffer that it is a view of: "
+                              "map it without a shape and a dtype, or map the buffer under it: "
                               f"{named.node}:{named.view_of}")
     kind = _dtypes.of("uint8" if dtype is None else dtype)
     dims = None if shape is None else _shared.dimensions(shape)
@@ -173,10 +173,10 @@ def create(node: _native.Node, buffer: str | Buffer, shape: int | tuple[int, ...
         if native.bytes % kind.itemsize != 0:
             raise InvalidArgument(
                 f"the {native.bytes} bytes of the buffer are not a whole number of {kind.name}", "SIZE_MISMATCH",
-                "say the shape, or another type")
+                "pass the shape, or another type")
         dims = (native.bytes // kind.itemsize,)
     if kind.itemsize * math.prod(dims) > native.bytes:
         raise InvalidArgument(
             f"an array {kind.name}{list(dims)} has {kind.itemsize * math.prod(dims)} bytes, and the buffer "
-            f"{native.bytes}", "SIZE_MISMATCH", "map it with a smaller shape, or none")
+            f"{native.bytes}", "SIZE_MISMATCH", "map it with a smaller shape, or without one")
     return MappedArray(native, dims, kind, plain=dtype is None)

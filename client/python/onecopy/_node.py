@@ -103,7 +103,7 @@ class Node:
              slab: int | str = "64MiB", initial: int | str = 0,
              limit: int | str | None = None) -> _pool.Pool | _pool.DevicePool:
         """Memory for many arrays that is registered slab by slab, rather than array by array: `empty` takes no call of
-        the daemon but for a new slab, and to ask after what `start` began. `name`: slabs are buffers NAME.1, NAME.2, …;
+        the daemon except for a new slab, and to ask after what `start` began. `name`: slabs are buffers NAME.1, NAME.2, …;
         `slab`: of bytes ("64MiB"), larger for larger arrays; `initial`: registered at once; `limit`: of all slabs
         together, beside the daemon's.
 
@@ -133,14 +133,14 @@ class Node:
         if not isinstance(array, (list, tuple)):
             return self._register([array], name)[0]
         if name:
-            raise InvalidArgument("several arrays cannot have one name", "BAD_ARGUMENT", "register them one by one")
+            raise InvalidArgument("several arrays cannot share one name", "BAD_ARGUMENT", "register them one by one")
         return self._register(array)
 
     def _register(self, arrays: Sequence[Any], name: str = "") -> list[Buffer]:
         for each in arrays:
             if isinstance(each, (str, Endpoint, Buffer)):
                 raise InvalidArgument(f"a {type(each).__name__} is not an array", "BAD_ARGUMENT",
-                                      "pass the array; Buffer.endpoint, or `onecopy buffer view`, name parts of buffers")
+                                      "pass the array; to name a part of a buffer, use Buffer.endpoint or `onecopy buffer view`")
         before: set[str] = set()
         wanted = self._requests.wanted(arrays, before)
         unknown = self._requests.unknown(before | self._views.ids())
@@ -149,7 +149,7 @@ class Node:
             self._views.lose(id)
         if unknown:
             wanted = self._requests.wanted(arrays, set())
-        # All of a memory needs no name beside its own, where nobody asks for one.
+        # All of a memory needs no name beside its own, unless the caller wants one.
         partial = [each for each in wanted if name or not each.is_whole]
         views = iter(self._views.make(partial, name))
         return [next(views) if name or not each.is_whole else each.buffer for each in wanted]
@@ -201,17 +201,19 @@ class Node:
         return _mapped.create(self._native, buffer, shape, dtype, device)
 
     def buffer(self, name: str, node: str = "") -> Buffer:
-        """By its name or id; `node` empty: of this node."""
-        return self._buffer(self._native.get_buffer(node, name))
+        """The buffer with this name or id, on `node` (empty: this node). `west:name` names the node, too."""
+        return self._buffer(self._native.get_buffer(*_whole(name, node)))
 
     def buffers(self, node: str = "") -> list[Buffer]:
         """Those that the caller owns or has a grant on."""
         return [Buffer._of(each) for each in json.loads(self._native.list_buffers(node))]
 
     def delete(self, buffer: str | Buffer, *, force: bool = False) -> None:
-        """`force` cancels transfers that use it and takes mappings back, rather than failing. By name: of this node."""
+        """`name` is of this node, `west:name` of another one. `force` cancels the transfers that use it and revokes its
+        mappings; without it, these make the call fail."""
         if isinstance(buffer, str):
-            self._native.delete_buffer(buffer, force)
+            node, name = _whole(buffer)
+            self._native.delete_buffer(name, force, node)
         else:
             self._native.delete_buffer(buffer.id, force, buffer.node)
             self._views.lose(buffer.id)
@@ -404,7 +406,7 @@ class Node:
 
         sync: return once the disk has the bytes, and the name; write_device: a block device may be written, whose bytes are
         lost: without it InvalidArgument (BAD_ARGUMENT), and FailedPrecondition (DEVICE_IN_USE) for one that is mounted or
-        part of another all the same. Raises ResourceExhausted (NO_SPACE) where the disk is
+        part of another anyway. Raises ResourceExhausted (NO_SPACE) where the disk is
         full. Otherwise as copy_from_file."""
         return _files.write(self, _native.Stop(), progress, source, file, offset, sync, write_device, at_most=at_most,
                             path=path, checksum=checksum, deadline=deadline)
@@ -495,6 +497,16 @@ class Node:
         if isinstance(range, Endpoint):
             return range
         return range.endpoint() if isinstance(range, Buffer) else self.endpoint(range)
+
+
+def _whole(text: str, node: str = "") -> tuple[str, str]:
+    """The node and the name of a buffer: of `west:weights`, or of a name on `node`."""
+    if node or ":" not in text:
+        return node, text
+    end = Endpoint.parse(text)
+    if str(end) != text.removeprefix(":") or end.offset is not None or end.buffer.startswith("/"):
+        raise InvalidArgument(f"'{text}' is not a whole buffer", "BAD_ENDPOINT", "write NAME, or NODE:NAME")
+    return end.node, end.buffer
 
 
 __all__ = ["End", "Node"]

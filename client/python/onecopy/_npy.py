@@ -43,22 +43,23 @@ class Array(NamedTuple):
 
 
 def bad(file: str, why: str) -> InvalidArgument:
-    return InvalidArgument(f"{file} is not a whole .npy file: {why}", "BAD_FORMAT", "get or write the file anew: numpy.save")
+    return InvalidArgument(f"{file} is not a valid .npy file: {why}", "BAD_FORMAT", "download or write the file again: numpy.save")
 
 
 def header_bytes(file: str, first: bytes, size: int) -> int:
     """How long the head is, by its first bytes."""
     if len(first) < FIRST_BYTES or first[:6] != _MAGIC:
-        raise bad(file, "it does not begin as one")
+        raise bad(file, "it does not begin with .npy's magic bytes")
     major, minor = first[6], first[7]
     if major not in (1, 2, 3) or minor != 0:
-        raise bad(file, f"it is of version {major}.{minor}, and 1.0 to 3.0 are known")
+        raise bad(file, f"it has version {major}.{minor}, and onecopy knows 1.0 to 3.0")
     start, length = (10, int.from_bytes(first[8:10], "little")) if major == 1 else (
         12, int.from_bytes(first[8:12], "little"))
     if length > 4 * _MOST_HEADER:  # bytes of a character, at most
-        raise bad(file, f"its head is said to have {length} bytes, more than the {_MOST_HEADER} characters of any array")
+        raise bad(file, f"its length field announces a head of {length} bytes, more than the {_MOST_HEADER} characters "
+                        "that are allowed")
     if start + length > size:
-        raise bad(file, f"its head is said to have {length} bytes, and the whole file has {size}")
+        raise bad(file, f"its length field announces a head of {length} bytes, and the whole file has {size}")
     return start + length
 
 
@@ -66,7 +67,7 @@ def parse(file: str, head: bytes, size: int) -> Array:
     """Of the whole head, of a file of that size. What follows the array is passed over, as NumPy does."""
     fields = _fields(file, head)
     if not isinstance(fields, dict) or fields.keys() != {"descr", "fortran_order", "shape"}:
-        raise bad(file, "its head does not have descr, fortran_order and shape, and these alone")
+        raise bad(file, "its head does not have exactly descr, fortran_order and shape")
     shape = fields["shape"]
     if not isinstance(shape, tuple) or len(shape) > _MOST_DIMENSIONS or not all(
             type(each) is int and 0 <= each < _MOST_BYTES for each in shape):
@@ -75,10 +76,10 @@ def parse(file: str, head: bytes, size: int) -> Array:
         raise bad(file, "fortran_order is neither True nor False")
     kind = _kind(file, fields["descr"])
     if math.prod(each or 1 for each in shape) * kind.itemsize >= _MOST_BYTES:
-        raise bad(file, f"an array of shape {shape} is larger than any")
+        raise bad(file, f"an array of shape {shape} is too large")
     bytes = kind.itemsize * math.prod(shape)
     if size - len(head) < bytes:
-        raise bad(file, f"an array of {kind.name} and shape {shape} has {bytes} bytes, and {size - len(head)} are there")
+        raise bad(file, f"an array of {kind.name} and shape {shape} has {bytes} bytes, and the file has {size - len(head)}")
     turned = fields["fortran_order"] and sum(each != 1 for each in shape) > 1 and 0 not in shape  # else either order
     return Array(kind, shape, len(head), bytes, turned)
 
@@ -119,13 +120,13 @@ def _kind(file: str, descr: object) -> _dtypes.DType:
         if kind is not None and (descr[0] != ">" or kind.itemsize == 1):
             return kind
     raise Unimplemented(f"{file} has elements of {descr!r:.80}, which are not numbers in this machine's byte order",
-                        "BAD_FORMAT", "convert the array, as by array.astype('<f4'), and write it anew")
+                        "BAD_FORMAT", "convert the array, as with array.astype('<f4'), and write it again")
 
 
 def write(kind: _dtypes.DType, shape: tuple[int, ...], *, fortran: bool) -> bytes:
     """The head of a file of such an array."""
     if not kind.typestr:
-        raise InvalidArgument(f"NumPy has no type {kind.name}", "BAD_ARGUMENT", "write a .safetensors file")
+        raise InvalidArgument(f"NumPy does not have the type {kind.name}", "BAD_ARGUMENT", "write a .safetensors file")
     text = repr({"descr": kind.typestr, "fortran_order": fortran, "shape": shape}).encode("latin-1")
     size = -(-(len(_MAGIC) + 4 + len(text) + 1) // _ALIGNMENT) * _ALIGNMENT
     text = text.ljust(size - len(_MAGIC) - 5) + b"\n"

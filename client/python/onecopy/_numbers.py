@@ -38,7 +38,7 @@ def seconds(value: Any, what: str, *, zero: bool = False) -> float:
             number = float(value)
     if not 0 <= number <= MOST_SECONDS or (number == 0 and not zero):
         least = "0" if zero else "above 0"
-        raise InvalidArgument(f"{what} of {value!r} seconds is not one", "BAD_ARGUMENT",
+        raise InvalidArgument(f"{what} of {value!r} seconds is not possible", "BAD_ARGUMENT",
                               f"pass a number of seconds, {least} to {MOST_SECONDS:.0f} (ten years), or None for none")
     return number
 

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 from . import _errors, _files
 from ._errors import InvalidArgument
 
-_MOST_IDLE = 16  # that stay open while nobody reads them
+_MOST_IDLE = 16  # that stay open while they are not read
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 _T = TypeVar("_T")
@@ -63,7 +63,7 @@ class OpenFile:
             if _identity(self._open()) != self._was:
                 self.close()
                 raise _errors.DataLoss(f"{self.name} was changed or replaced while it was loaded", "IO_ERROR",
-                                       "load it while nothing writes it")
+                                       "load it again while no program writes it")
         assert self._fd is not None
         return self._fd
 
@@ -143,7 +143,7 @@ class OpenFiles:
                 self._idle.popitem(last=False)[1].close()
 
     def _with_room(self, call: Callable[[], _T]) -> _T:
-        """Opens a file, without those that nobody reads where there are no descriptors left."""
+        """Opens a file, and closes unread ones if there are no descriptors left."""
         try:
             return call()
         except _errors.ResourceExhausted:

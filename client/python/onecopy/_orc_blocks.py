@@ -44,15 +44,15 @@ class Blocks:
             total += len(parts[-1])
             self._left -= len(parts[-1])
             if total > MOST_BYTES or self._left < 0:
-                raise ValueError("it becomes far larger than any as it is decompressed")
+                raise ValueError("it becomes too large when it is decompressed")
         return b"".join(parts)
 
 
 def _decoder(name: str, codec: str) -> Callable[[bytes, int], bytes]:
     found = {"ZLIB": _inflate, "SNAPPY": _snappy, "LZ4": _lz4, "ZSTD": _zstd}.get(codec)
     if found is None:
-        raise Unimplemented(f"the footers of {name} are compressed by {codec}", "BAD_FORMAT",
-                            "write it with ZLIB, SNAPPY, LZ4, ZSTD, or without")
+        raise Unimplemented(f"the footers of {name} are compressed with {codec}", "BAD_FORMAT",
+                            "write it with ZLIB, SNAPPY, LZ4 or ZSTD, or uncompressed")
     return found
 
 
@@ -71,8 +71,7 @@ def _pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError as failure:
-        raise ImportError("onecopy.orc needs pyarrow for the footers of files that are compressed by other codecs than ZLIB: "
-                          "pip install pyarrow") from failure
+        raise ImportError("onecopy.orc needs pyarrow for footers that are not compressed with ZLIB: pip install pyarrow") from failure
     return pyarrow
 
 
@@ -95,7 +94,7 @@ def _zstd(part: bytes, most: int) -> bytes:
 def _lz4(part: bytes, most: int) -> bytes:
     """In a frame, which ends where the block does."""
     if most > 4 << 20:
-        raise Unimplemented(f"blocks of LZ4 have up to {most} bytes", "BAD_FORMAT", "write them with 4 MiB at most")
+        raise Unimplemented(f"blocks of LZ4 have up to {most} bytes", "BAD_FORMAT", "write them with at most 4 MiB")
     return _stream("lz4", _LZ4_FRAME + len(part).to_bytes(4, "little") + part + bytes(4), most)
 
 

@@ -83,27 +83,27 @@ class Footer(NamedTuple):
 
 
 def bad(name: str, why: object) -> InvalidArgument:
-    return InvalidArgument(f"{name} is not a whole ORC file: {why}", "BAD_FORMAT", "get or write the file anew")
+    return InvalidArgument(f"{name} is not a valid ORC file: {why}", "BAD_FORMAT", "download or write the file again")
 
 
 def open_footer(file: OpenFile) -> Footer:
     tail = file.read(max(0, file.size - _MOST_TAIL), _MOST_TAIL)
     if not tail or not len(MAGIC) <= tail[-1] < len(tail):
-        raise bad(file.name, "it does not end as one")
+        raise bad(file.name, "it does not end with ORC's magic bytes")
     end = file.size - 1 - tail[-1]
     script = tail[-1 - tail[-1]:-1]
     # Files of the first writers have the magic at their beginning alone.
     if not script.endswith(MAGIC) and file.read(0, len(MAGIC)) != MAGIC:
-        raise bad(file.name, "it neither begins nor ends as one")
+        raise bad(file.name, "it neither begins nor ends with ORC's magic bytes")
     with _reading(file.name, "its postscript"):
         fields = _protobuf.read(script, (1, 2, 3), _MOST_FIELDS)
         length = _protobuf.number(fields, 1)
         codec = _name_of(_CODECS, _protobuf.number(fields, 2))
         block = _protobuf.number(fields, 3, 256 << 10)
     if length > min(end, _MOST_BYTES):
-        raise bad(file.name, f"its footer is said to have {length} bytes, and the whole file has {file.size}")
+        raise bad(file.name, f"it announces a footer of {length} bytes, and the whole file has {file.size}")
     if codec != "NONE" and not 0 < block <= _MOST_BLOCK:
-        raise bad(file.name, f"its blocks are said to have {block} bytes")
+        raise bad(file.name, f"it announces blocks of {block} bytes")
     blocks = _orc_blocks.Blocks(file.name, codec, block)
     with _reading(file.name, "its footer"):
         fields = _protobuf.read(blocks.decompressed(file.read(end - length, length)), (3, 4, 6, 10),
@@ -111,7 +111,7 @@ def open_footer(file: OpenFile) -> Footer:
         if 10 in fields:
             raise Unimplemented(f"{file.name} is encrypted", "BAD_FORMAT", "decrypt the file first")
         if len(_protobuf.texts(fields, 4)) > _MOST_COLUMNS or len(_protobuf.texts(fields, 3)) > _MOST_STRIPES:
-            raise ValueError("it has more columns or stripes than any")
+            raise ValueError("it has more columns or stripes than allowed")
         columns = _columns(_protobuf.messages(fields, 4, range(1, 7), 2 * _MOST_COLUMNS), len(_protobuf.texts(fields, 4)))
         stripes = _stripes(_protobuf.messages(fields, 3, range(1, 6), _MOST_FIELDS), end - length)
         return Footer(codec, block, _count(_protobuf.number(fields, 6)), tuple(columns), tuple(stripes), blocks)
@@ -133,8 +133,8 @@ def streams(file: OpenFile, footer: Footer, number: int) -> tuple[Stripe, list[E
         for each in _protobuf.messages(fields, 1, (1, 2, 3), _MOST_FIELDS):
             column, bytes = _protobuf.number(each, 2), _protobuf.number(each, 3)
             if column >= len(footer.columns) or bytes > stripe.offset + stripe.bytes - offset:
-                raise ValueError(f"a stream of column {column} is said to have {bytes} bytes at {offset}, where there is no "
-                                 "room for it")
+                raise ValueError(f"a stream of column {column} is announced with {bytes} bytes at {offset}, outside the "
+                                 "file's data")
             places.append(Place(number, column, _name_of(_STREAMS, _protobuf.number(each, 1)), offset, bytes))
             offset += bytes
     return dataclasses.replace(stripe, timezone=timezone), encodings, places
@@ -169,7 +169,7 @@ def _reading(name: str, what: str) -> Iterator[None]:
 
 def _count(value: int) -> int:
     if value >= _MOST:
-        raise ValueError(f"{value} is not a number of anything")
+        raise ValueError(f"{value} is not a valid number")
     return value
 
 
@@ -180,22 +180,22 @@ def _name_of(names: Sequence[str], number: int) -> str:
 def _columns(types: Iterable[_protobuf.Message], count: int) -> Iterator[Column]:
     """The tree, which is written from its root on, each node before what is below it."""
     if count == 0:
-        raise ValueError("there is no schema")
+        raise ValueError("it has no schema")
     named: dict[int, tuple[str, int | None, int]] = {0: ("", None, 0)}
     left = _MOST_PATHS
     for number, fields in enumerate(types):
         if number not in named:
-            raise ValueError(f"type {number} belongs to none before it")
+            raise ValueError(f"type {number} does not belong to an earlier type")
         path, parent, depth = named.pop(number)
         kind = _name_of(_KINDS, _protobuf.number(fields, 1))
         below = _protobuf.numbers(fields, 2, count)
         for each, name in zip(below, _names(kind, fields, len(below)), strict=True):
             if each <= number or each in named or each >= count or depth >= _MOST_DEPTH:
-                raise ValueError(f"type {each} is below type {number}, where it cannot be")
+                raise ValueError(f"type {each} is below type {number},which cannot contain it")
             named[each] = (f"{path}.{name}" if path else name, number, depth + 1)
             left -= len(named[each][0])
             if left < 0:
-                raise ValueError("the paths of its columns are longer than any")
+                raise ValueError("the paths of its columns are longer than allowed")
         yield Column(number, path, kind, _count(_protobuf.number(fields, 4)), _count(_protobuf.number(fields, 5)),
                      _count(_protobuf.number(fields, 6)), parent)
 
@@ -206,7 +206,7 @@ def _names(kind: str, fields: _protobuf.Message, count: int) -> list[str]:
     else:
         names = {"LIST": ["item"], "MAP": ["key", "value"], "UNION": [str(each) for each in range(count)]}.get(kind, [])
     if len(names) != count:
-        raise ValueError(f"a type {kind} has {count} below it, and {len(names)} names for them")
+        raise ValueError(f"a type {kind} has {count} children, and {len(names)} names for them")
     return names
 
 
@@ -216,7 +216,7 @@ def _stripes(described: Iterable[_protobuf.Message], last: int) -> Iterator[tupl
         offset, index, data, footer, rows = (_count(_protobuf.number(fields, each)) for each in (1, 2, 3, 4, 5))
         bytes = index + data
         if offset < end or bytes + footer > last - offset or footer > _MOST_BYTES:
-            raise ValueError(f"stripe {number} is said to have {bytes} bytes at {offset} and a footer of {footer}, where there "
-                             "is no room for it")
+            raise ValueError(f"stripe {number} is announced with {bytes} bytes at {offset} and a footer of {footer}, "
+                             "outside the file's data")
         end = offset + bytes + footer
         yield Stripe(number, rows, "", offset, bytes), offset + bytes, footer

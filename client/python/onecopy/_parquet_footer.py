@@ -75,7 +75,7 @@ class Footer(NamedTuple):
 
 
 def bad(name: str, why: object) -> InvalidArgument:
-    return InvalidArgument(f"{name} is not a whole Parquet file: {why}", "BAD_FORMAT", "get or write the file anew")
+    return InvalidArgument(f"{name} is not a valid Parquet file: {why}", "BAD_FORMAT", "download or write the file again")
 
 
 def footer_bytes(name: str, tail: bytes, size: int) -> int:
@@ -83,10 +83,10 @@ def footer_bytes(name: str, tail: bytes, size: int) -> int:
     if size >= TAIL_BYTES and tail[4:] == _ENCRYPTED:
         raise Unimplemented(f"the footer of {name} is encrypted", "BAD_FORMAT", "decrypt the file first")
     if size < TAIL_BYTES or tail[4:] != MAGIC:  # how it begins, no reader looks at
-        raise bad(name, "it does not end as one")
+        raise bad(name, "it does not end with ORC's magic bytes")
     length = int.from_bytes(tail[:4], "little")
     if length > min(size - TAIL_BYTES, MOST_BYTES):
-        raise bad(name, f"its footer is said to have {length} bytes, and the whole file has {size}")
+        raise bad(name, f"it announces a footer of {length} bytes, and the whole file has {size}")
     return length
 
 
@@ -112,7 +112,7 @@ class _Parsing:
     def footer(self) -> Footer:
         fields = Reader(self._text).struct({2: Many(STRUCT, self._element), 3: I64, 4: Many(STRUCT, self._group)})
         if 2 not in fields or 4 not in fields:
-            raise ValueError("it has no schema, or no list of row groups")
+            raise ValueError("it lacks a schema or a list of row groups")
         return Footer(_count(fields, 3), self._all_columns(), self._groups, self._text, self._starts)
 
     def _element(self, reader: Reader) -> None:
@@ -148,8 +148,8 @@ def places(name: str, footer: Footer, groups: Sequence[int], columns: Sequence[i
         raise bad(name, f"its footer cannot be read: {failure}") from None
     for each in found:
         if each.bytes > max(0, last - each.offset):
-            raise bad(name, f"column '{each.column.path:.100}' of row group {each.row_group} is said to have "
-                            f"{each.bytes} bytes at {each.offset}, and the footer begins at {last}")
+            raise bad(name, f"column '{each.column.path:.100}' of row group {each.row_group} is announced with "
+                            f"{each.bytes} bytes at {each.offset}, but the footer begins at {last}")
     return found
 
 
@@ -163,7 +163,7 @@ def _typed(fields: Any, number: int, kind: type, default: Any = None) -> Any:
 def _count(fields: Any, number: int, default: int | None = None) -> int:
     value: int = _typed(fields, number, int, default)
     if not 0 <= value < _MOST:
-        raise ValueError(f"{value} is not a number of anything")
+        raise ValueError(f"{value} is not a valid number")
     return value
 
 
@@ -202,7 +202,7 @@ class _Schema:
                      parent.definition + (kind in (_OPTIONAL, _REPEATED)), parent.repetition + (kind == _REPEATED))
         self._left -= len(node.path)
         if self._left < 0 or len(self._leaves) == _MOST_COLUMNS:
-            raise ValueError("the schema has more columns, or longer paths, than any has")
+            raise ValueError("the schema has more columns, or longer paths, than allowed")
         if children > 0:
             self._enter(node, children)
             return
@@ -229,7 +229,7 @@ class _Schema:
 
     def _enter(self, node: _Node, children: int) -> None:
         if len(self._open) >= _MOST_DEPTH:
-            raise ValueError("the schema is deeper than any is")
+            raise ValueError("the schema is deeper than allowed")
         self._open.append((node, children))
 
 

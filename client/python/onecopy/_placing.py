@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 PAGE = 4096
-_ALIGNMENT = 256  # of what begins anew
+_ALIGNMENT = 256  # of a new beginning
 _WORTH_A_PAGE = 1 << 20  # bytes; for less, past the page cache is not tried
 
 
@@ -50,9 +50,9 @@ def joined(ends: dict[int, int]) -> tuple[list[tuple[int, int]], dict[int, tuple
 
 def place(parts: Iterable[Part], *, pages: bool) -> Placed:
     """Parts that follow one another in the file stay together, unless the next one would then lie at an address that does
-    not fit it: that one begins anew. The parts are in order of the file and share no bytes; those without bytes lie at 0.
+    not fit it: that one begins there again. The parts are in order of the file and share no bytes; those without bytes lie at 0.
 
-    pages: what begins anew and is large lies as far into a page as it does in the file, which is what the daemon needs to
+    pages: a large part with a new beginning lies as far into a page as it does in the file, which is what the daemon needs to
     read it into memory of the host past the page cache. The memory then begins with a page, else at a multiple of 256.
     """
     known = list(parts)

@@ -62,7 +62,7 @@ class AnyPool:
         self._native = native
         self._lock = threading.Lock()
         self._buffers: dict[str, Buffer] = {}  # by id
-        self._under_way: dict[str, object] = {}  # what transfers use that nobody waits for, by their ids
+        self._under_way: dict[str, object] = {}  # what transfers use that no call waits for, by their ids
         _note(self)
 
     def grow(self, size: int | str) -> None:
@@ -116,7 +116,7 @@ class AnyPool:
                 ended = self._node.get_transfer(id).is_final
             except NotFound:  # long ago, or with an earlier daemon
                 ended = True
-            except Error:  # nobody knows just now
+            except Error:  # unknown at the moment
                 ended = False
             if ended:
                 with self._lock:
@@ -198,7 +198,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def find(address: int, bytes: int, *, on_host: bool) -> Found | None:
-    """The range of a pool that these bytes are, whoever made an array of them; None where they are of none. The caller
+    """The range of a pool that these bytes are, of any kind of array; None where they are of none. The caller
     keeps the memory alive."""
     for each in _all:
         pool = each()
@@ -228,10 +228,10 @@ def create(node: _native.Node, name: str, *, device: Any, pinned: bool, managed_
     """See Node.pool."""
     if device is None:
         if managed_overflow:
-            raise InvalidArgument("managed memory stands in for a GPU's, and this pool is of the host", "BAD_ARGUMENT",
-                                  "name the GPU: pool(device=0, managed_overflow=True)")
+            raise InvalidArgument("managed memory can replace only GPU memory, and this pool has host memory", "BAD_ARGUMENT",
+                                  "name a GPU: pool(device=0, managed_overflow=True)")
         return Pool(node, _create(node, name, None, pinned, False, slab, initial, limit))
     if pinned:
-        raise InvalidArgument("only memory of the host can be pinned, and this pool is of a GPU", "BAD_ARGUMENT",
-                              "leave pinned out, or device")
+        raise InvalidArgument("only host memory can be pinned, and this pool has GPU memory", "BAD_ARGUMENT",
+                              "leave out pinned or device")
     return DevicePool(node, _create(node, name, _device.ordinal(device), False, managed_overflow, slab, initial, limit))

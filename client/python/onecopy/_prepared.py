@@ -40,7 +40,7 @@ def _is_same(same: _Same, end: End) -> bool:
 
 
 def _is_there(same: _Same, key: _Key) -> bool:
-    """Of what is only started: later nobody would look for the memory again."""
+    """Of what is only started: later no call would look for the memory again."""
     return not isinstance(same, str) or _id_of(key) == same
 
 

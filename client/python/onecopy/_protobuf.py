@@ -33,13 +33,13 @@ def read(text: bytes, wanted: Container[int], most: int) -> Message:
                 size, begin = varint(text, at)
             at = begin + size
             if at > len(text):
-                raise ValueError(f"{size} bytes are said to follow byte {begin} of {len(text)}")
+                raise ValueError(f"{size} bytes are announced after byte {begin} of {len(text)}")
         else:
             raise ValueError(f"a field has wire type {kind}, which does not exist")
         if number in wanted and kind in (_VARINT, _BYTES):
             most -= 1
             if most < 0:
-                raise ValueError("a message has more fields than any does")
+                raise ValueError("a message has more fields than allowed")
             fields.setdefault(number, []).append(value if kind == _VARINT else text[begin:at])
     return fields
 
@@ -66,7 +66,7 @@ def numbers(message: Message, field: int, most: int) -> list[int]:
         at = 0
         while isinstance(each, bytes) and at < len(each):
             if len(found) == most:
-                raise ValueError(f"field {field} is there more than {most} times")
+                raise ValueError(f"field {field} occurs more than {most} times")
             value, at = varint(each, at)
             found.append(value)
         if isinstance(each, int):
@@ -79,7 +79,7 @@ def varint(text: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(text):
-            raise ValueError("a number has no end")
+            raise ValueError("a number does not end")
         byte = text[at]
         at += 1
         value |= (byte & 127) << shift

@@ -31,7 +31,7 @@ def owner_of(array: Any) -> Any:
             array = array.obj
             continue
         base = getattr(array, "base", None)
-        # A capsule is no array any more once another one was made of it, which then keeps the memory.
+        # A capsule is an array no longer once another one was made of it, which then keeps the memory.
         if base is None:
             return array
         if type(base) is not type(array) and (type(base).__name__ == "PyCapsule" or not _arrays.is_array(base)):
@@ -89,7 +89,7 @@ _tell_end = _native.Undisturbed(_ended)
 
 
 class _Temporary(weakref.ref[Registration]):
-    """Of a registration that nobody but its user keeps: ends it at the daemon when it goes."""
+    """Of a registration that only its user keeps: ends it at the daemon when it goes."""
 
     __slots__ = ("buffer", "of")
 
@@ -97,7 +97,7 @@ class _Temporary(weakref.ref[Registration]):
     of: Registrations
 
 
-_temporaries: dict[int, _Temporary] = {}  # by their own identity: a reference that has gone tells nobody
+_temporaries: dict[int, _Temporary] = {}  # by their own identity: a reference that has gone compares with nothing
 
 
 def _ended_temporary(watch: weakref.ref[Registration]) -> None:
@@ -348,7 +348,7 @@ class Registrations:
             registration.pins += 1
 
     def unpin(self, registration: Registration, *, end: bool = False) -> None:
-        """end: also ends the registration where nobody else has pinned it, and it is no allocation that other arrays
+        """end: also ends the registration if no other code has pinned it, and it is not an allocation that other arrays
         may lie in; transfers that use it are cancelled, and waited for."""
         if self._forked():
             return
@@ -377,7 +377,7 @@ class Registrations:
                 self._drop(key, force=True)
 
     def lose(self, id: str) -> bool:
-        """The daemon does not know that buffer any more: its memory is registered anew when it is next of use. False
+        """The daemon does not know that buffer any more: its memory is registered again when it is next used. False
         where it is none of these."""
         if self._forked():
             return False
@@ -419,5 +419,5 @@ class Registrations:
             self._delete(id, force)
         except FailedPrecondition:
             raise
-        except Error:  # the daemon has gone, or has ended it before: the library lets go of the memory all the same
+        except Error:  # the daemon has gone, or has ended it before: the library releases the memory anyway
             return

@@ -15,7 +15,7 @@ from ._values import Buffer, Endpoint
 from ._views import Wanted
 
 End: TypeAlias = "str | Endpoint | Buffer | _shared.SharedArray | Any"
-"""What a transfer begins or ends at: `west:weights@0+4096` or `west:/data/model.bin` as people type it, an Endpoint, a
+"""A source or a destination of a transfer: `west:weights@0+4096` or `west:/data/model.bin` as people type it, an Endpoint, a
 Buffer, or an array."""
 
 _LOST = ("BUFFER_LOST", "BUFFER_NOT_FOUND")
@@ -74,7 +74,7 @@ class Requests:
         if isinstance(end, OURS):
             if end.nbytes == 0:
                 raise InvalidArgument(f"{what} has no bytes: its shape is {end.shape}", "BAD_SIZE",
-                                      "leave arrays without elements out")
+                                      "leave out arrays without elements")
             whole = end.endpoint(0, end.nbytes)._tuple()
             if isinstance(end, _ranges.PoolRange):
                 # Its memory, too: free() may take it from the array before the transfer has ended.
@@ -108,7 +108,7 @@ class Requests:
             if is_empty(each):
                 what = "the array" if len(arrays) == 1 else f"array {number}"
                 raise InvalidArgument(f"{what} has no bytes: its shape is {tuple(each.shape)}", "BAD_SIZE",
-                                      "leave arrays without elements out")
+                                      "leave out arrays without elements")
         ready = self._ready(arrays, [], before)
         return [self._wanted(each, ready) for each in arrays]
 
@@ -136,7 +136,7 @@ class Requests:
             return Wanted(shared[0], shared[1], *as_array, owner, keeps)
         pooled = _pool.find(start, bytes, on_host=found.on_host)
         if pooled is None:
-            raise NotFound("the memory of the array was freed meanwhile", "BUFFER_LOST", "keep the array")
+            raise NotFound("the memory of the array was freed in the meantime", "BUFFER_LOST", "keep the array")
         slab = next(each for each in pooled.pool.buffers if each.id == pooled.buffer)
         return Wanted(slab, pooled.offset, *as_array, owner, keeps)
 
@@ -197,7 +197,7 @@ class Requests:
 
     def again(self, reason: str, before: _pieces.Request, source: End, destination: End,
               **options: Any) -> tuple[_pieces.Request, Keeps] | None:
-        """The request made anew after a failure; None where it names the same as before. Without the failure itself: one
+        """The request built again after a failure; None where it names the same as before. Without the failure itself: one
         that a frame of its traceback has keeps all that those have, arrays, too, until Python looks for cycles."""
         if reason not in _LOST:
             return None
@@ -242,7 +242,7 @@ class Requests:
                 raise NothingToMove("the lists of blocks are empty", "BAD_SIZE", "pass at least one of each")
         elif isinstance(source, _SEVERAL) or isinstance(destination, _SEVERAL):
             if pieces is not None:
-                raise InvalidArgument("several arrays have ranges of their own", "BAD_ARGUMENT",
+                raise InvalidArgument("several arrays cannot be combined with ranges=", "BAD_ARGUMENT",
                                       "pass ranges with one source and one destination, or none")
             ends, places = self._many(_Pairs.of(source, destination), as_bytes)
         else:
@@ -252,7 +252,7 @@ class Requests:
                 _check_alike(from_, to, "", as_bytes)
             if from_.runs is not None or to.runs is not None:
                 if pieces is not None:
-                    raise InvalidArgument("an array with gaps has ranges of its own", "BAD_ARGUMENT",
+                    raise InvalidArgument("an array with gaps cannot be combined with ranges=", "BAD_ARGUMENT",
                                           "pass ranges with arrays without gaps, or none")
                 pieces = _joined(from_, to, "")
             elif pieces is None and from_.bytes is not None and to.bytes is not None:
@@ -275,7 +275,7 @@ class Requests:
             from_ = self.place(source, f"source{label}", False, ready)
             to = self.place(destination, f"destination{label}", True, ready)
             if from_.bytes is None and to.bytes is None:
-                raise InvalidArgument(f"how much goes from source{label} to its destination is not known", "BAD_SIZE",
+                raise InvalidArgument(f"the number of bytes from source{label} to its destination is unknown", "BAD_SIZE",
                                       "pass a Buffer, or write the range: west:weights@0+4096")
             _check_alike(from_, to, label, as_bytes)
             if from_.runs is None and to.runs is None and from_.bytes is not None and to.bytes is not None:
@@ -287,8 +287,8 @@ class Requests:
                 joining.add(from_.endpoint, to.endpoint, pieces)
             places += [from_, to]
         if not places:
-            raise NothingToMove("there is nothing to move: no array has an element", "BAD_SIZE",
-                                "leave arrays without elements out")
+            raise NothingToMove("there is nothing to move: no array has any elements", "BAD_SIZE",
+                                "leave out arrays without elements")
         return joining.ends(), places
 
 
@@ -320,11 +320,11 @@ class _Pairs:
             return cls([f" {key!r}" for key in sources], list(sources.values()), [destinations[key] for key in sources])
         for each, what in ((sources, "source"), (destinations, "destination")):
             if not isinstance(each, (list, tuple)):
-                raise InvalidArgument(f"of several ends the {what} is one: a {type(each).__name__}", "BAD_ARGUMENT",
+                raise InvalidArgument(f"one side has several ends, but the {what} is a single {type(each).__name__}", "BAD_ARGUMENT",
                                       "pass two lists, or two mappings")
         if len(sources) != len(destinations):
             raise InvalidArgument(f"{len(sources)} sources have {len(destinations)} destinations", "SIZE_MISMATCH",
-                                  "pass lists of one length")
+                                  "pass lists of equal length")
         return cls([f" {number}" for number in range(len(sources))], list(sources), list(destinations))
 
 
@@ -361,8 +361,9 @@ def _check_alike(source: Place, destination: Place, label: str, as_bytes: bool) 
     one, other = ([length for length in each if length != 1] for each in (source.shape, destination.shape))
     if len(one) > 1 and len(other) > 1 and one != other:
         raise InvalidArgument(
-            f"{_named(source, f'the source{label}')} and {_named(destination, f'the destination{label}')} are of unlike "
-            "shapes", "SIZE_MISMATCH", "reshape one of them, or pass as_bytes=True to move the bytes as they are")
+            f"{_named(source, f'the source{label}')} and {_named(destination, f'the destination{label}')} have "
+            "different shapes", "SIZE_MISMATCH",
+            "reshape one of them, or pass as_bytes=True to move the bytes as they are")
 
 
 def _check_sizes(source: Place, destination: Place, label: str) -> None:
@@ -378,7 +379,7 @@ def _unlike_sizes(source: Place, destination: Place, label: str) -> InvalidArgum
     return InvalidArgument(
         f"{_named(source, f'the source{label}')} has {source.bytes} bytes, and "
         f"{_named(destination, f'the destination{label}')} {destination.bytes}", "SIZE_MISMATCH",
-        "pass ends of as many bytes: a slice of the longer one")
+        "pass ends of equal size: a slice of the longer one")
 
 
 def _joined(source: Place, destination: Place, label: str) -> list[tuple[_arrays.Range, ...]]:

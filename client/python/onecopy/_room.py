@@ -52,11 +52,11 @@ class Room:
             return
         if pool._node.name != node.name:
             raise InvalidArgument(f"the pool is of node {pool._node.name}, and this is {node.name}", "BAD_ARGUMENT",
-                                  "pass a pool of the node that loads")
+                                  "pass a pool of the node that loads the file")
         of = pool.device if isinstance(pool, _pool.DevicePool) else None
         if device is not None and of != self._device:
             where = "the host" if of is None else f"cuda:{of}"
-            raise InvalidArgument(f"the pool is of {where}, and the device is {device!r}", "BAD_ARGUMENT",
+            raise InvalidArgument(f"the pool is on {where}, and the device is {device!r}", "BAD_ARGUMENT",
                                   "pass one of the two")
         self._device = of
 

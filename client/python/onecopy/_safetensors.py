@@ -48,7 +48,7 @@ class Header(NamedTuple):
 
 
 def bad(file: str, why: str) -> InvalidArgument:
-    return InvalidArgument(f"{file} is not a whole safetensors file: {why}", "BAD_FORMAT", "get or write the file anew")
+    return InvalidArgument(f"{file} is not a valid safetensors file: {why}", "BAD_FORMAT", "download or write the file again")
 
 
 def header_bytes(file: str, first: bytes, size: int) -> int:
@@ -80,17 +80,17 @@ def write(tensors: Mapping[str, tuple[_dtypes.DType, tuple[int, ...]]], metadata
     first, so that each lies at a multiple of its elements' size."""
     for name, text in metadata.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            raise InvalidArgument(f"metadata {name!r}: {text!r} are not both texts", "BAD_ARGUMENT", "pass a dict of str")
+            raise InvalidArgument(f"metadata {name!r}: {text!r} are not both strings", "BAD_ARGUMENT", "pass a dict of str")
     order = sorted(tensors, key=lambda name: (-tensors[name][0].itemsize, tensors[name][0].name, name))
     fields: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
     at, places = 0, {}
     for name in order:
         kind, shape = tensors[name]
         if name == _METADATA:
-            raise InvalidArgument(f"no tensor can have the name {_METADATA}", "BAD_ARGUMENT", "choose another one")
+            raise InvalidArgument(f"a tensor cannot have the name {_METADATA}", "BAD_ARGUMENT", "choose another name")
         code = _CODES.get(kind.name)
         if code is None:
-            raise InvalidArgument(f"'{name}' is of {kind.name}, for which safetensors has no type", "BAD_ARGUMENT",
+            raise InvalidArgument(f"'{name}' is of {kind.name}, which is not a type of safetensors", "BAD_ARGUMENT",
                                   f"convert it to one of {', '.join(_CODES)}")
         bytes = kind.itemsize * math.prod(shape)
         if code == _PAIRS:
@@ -109,6 +109,6 @@ def write(tensors: Mapping[str, tuple[_dtypes.DType, tuple[int, ...]]], metadata
     start = -(-(_LENGTH_BYTES + len(head)) // grain) * grain
     head = head.ljust(start - _LENGTH_BYTES)
     if len(head) > MOST_HEADER_BYTES:
-        raise InvalidArgument(f"the head would have {len(head)} bytes, and {MOST_HEADER_BYTES} is the most", "BAD_SIZE",
+        raise InvalidArgument(f"the head would have {len(head)} bytes, and {MOST_HEADER_BYTES} is the limit", "BAD_SIZE",
                               "write the tensors into several files")
     return len(head).to_bytes(_LENGTH_BYTES, "little") + head, {name: start + each for name, each in places.items()}

@@ -27,5 +27,5 @@ def parts(name: str, what: str, count: int, wanted: Iterable[int] | None) -> lis
     chosen = list(range(count)) if wanted is None else sorted(set(wanted))
     for each in chosen:
         if not isinstance(each, int) or not 0 <= each < count:
-            raise _errors.NotFound(f"{name} has no {what} {each!r}", "BAD_ARGUMENT", f"it has {count}, from 0 on")
+            raise _errors.NotFound(f"{name} has no {what} {each!r}", "BAD_ARGUMENT", f"it has {count}, numbered from 0")
     return chosen

@@ -43,7 +43,8 @@ def plan(files: OpenFiles, names: Sequence[str], index: Mapping[str, str], most_
         for each in one.tensors:
             other = found.setdefault(each.name, name)
             if other != name:
-                raise _safetensors.bad(name, f"{other} has a tensor '{each.name}', too, and no index says which one counts")
+                raise _safetensors.bad(name, f"{other} also has a tensor '{each.name}', and there is no index to choose "
+                                              "between the files")
         missing = told.get(path, set()).difference(each.name for each in one.tensors)
         if missing:
             raise _safetensors.bad(name, f"the index says that it has '{min(missing)}', which is not in it")

@@ -46,7 +46,7 @@ class Reader(_ahead.Ahead[Batch]):
 
 def _calls(node: Node, device: Any, files: OpenFiles, planned: Sequence[Planned], moves: _moving.Options,
            stop: _native.Stop) -> Iterator[Callable[[], Batch]]:
-    # Any batch fits into any slab, so that two are all there is while nobody keeps what he got.
+    # Any batch fits into any slab, so two are enough while no caller keeps what it got.
     slab = max((each.placed.bytes for each in planned), default=0) + _placing.PAGE
     pool = node.pool(slab=slab) if _room.is_host(device) else node.pool(device=device, slab=slab)
     room = _room.Room(node, None, pool)

@@ -168,7 +168,7 @@ class SharedArray(TypedArray):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         if not self._dtype.typestr:
-            raise AttributeError(f"NumPy has no type {self._dtype.name}: use torch.from_dlpack, or memory")
+            raise AttributeError(f"NumPy does not have the type {self._dtype.name}: use torch.from_dlpack, or memory")
         return {"version": 3, "shape": self._shape, "typestr": self._dtype.typestr,
                 "data": (self._memory.address + self._offset, False), "strides": self.strides if self._fortran else None}
 
@@ -178,7 +178,7 @@ class SharedArray(TypedArray):
     def __dlpack__(self, *, stream: object = None, max_version: tuple[SupportsIndex, SupportsIndex] | None = None,
                    dl_device: tuple[SupportsIndex, SupportsIndex] | None = None, copy: bool | None = None) -> object:
         if stream is not None:
-            raise BufferError("memory of the CPU has no stream: leave it out")
+            raise BufferError("CPU memory has no stream: leave out stream")
         self._check_hand_over((_arrays.CPU, 0), dl_device, copy)
         return self._capsule(self._memory, self._memory.address + self._offset, (_arrays.CPU, 0), max_version)
 
@@ -207,7 +207,7 @@ def dimensions(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     lengths: Iterable[Any] = shape if isinstance(shape, Iterable) else (shape,)
     dims = tuple(whole(each, "a length of a shape", reason="BAD_SIZE") for each in lengths)
     if math.prod(each or 1 for each in dims) > MOST_BYTES:
-        raise InvalidArgument(f"an array cannot have the shape {dims}", "BAD_SIZE", "no machine has as much memory")
+        raise InvalidArgument(f"an array cannot have the shape {dims}", "BAD_SIZE", "this is more memory than any machine has")
     return dims
 
 

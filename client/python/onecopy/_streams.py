@@ -12,7 +12,7 @@ from ._transfer import Transfer
 
 
 def number(stream: Any) -> int:
-    """The handle of a stream: an int, or a stream of torch, CuPy, Numba, or of whoever has __cuda_stream__."""
+    """The handle of a stream: an int, or a stream of torch, CuPy, Numba, or of any object with __cuda_stream__."""
     if isinstance(stream, int):
         return whole(stream, "a stream's handle", most=(1 << 64) - 1)
     protocol = getattr(stream, "__cuda_stream__", None)
@@ -22,7 +22,7 @@ def number(stream: Any) -> int:
         found = getattr(stream, name, None)
         if found is not None:
             return int(getattr(found, "value", found) or 0)
-    raise InvalidArgument(f"{type(stream).__name__} is no CUDA stream", "BAD_ARGUMENT",
+    raise InvalidArgument(f"{type(stream).__name__} is not a CUDA stream", "BAD_ARGUMENT",
                           "pass a stream of torch, CuPy or Numba, or its handle as a number")
 
 
@@ -43,7 +43,7 @@ class Queued:
         return self._native is None or self._native.done
 
     def wait(self) -> Transfer:
-        """Until it has ended; raises an Error with its reason where it did not succeed. The arrays are let go of then."""
+        """Until it has ended; raises an Error with its reason where it did not succeed. The arrays are then released."""
         if self._native is None:
             return Transfer.nothing(self._node)
         try:
@@ -62,7 +62,7 @@ class Queued:
 
 
 class Running:
-    """Those of a node that have not ended: their arrays must stay, whoever drops what was returned."""
+    """Those of a node that have not ended: their arrays must stay, even if the caller drops what was returned."""
 
     def __init__(self) -> None:
         self._all: list[Queued] = []

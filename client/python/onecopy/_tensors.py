@@ -81,9 +81,9 @@ def bytes_of(tensor: Any, what: str) -> Any:
     when they are read, repeat their elements, or be in too many pieces."""
     if tensor.layout != _torch.strided or tensor.is_quantized:
         raise InvalidArgument(f"{what} is {tensor.layout} or quantized, and has no plain bytes", "BAD_ARGUMENT",
-                              "pass what it is made of: its values and indices, or dequantize()")
+                              "pass its parts (its values and indices), or dequantize()")
     if tensor.device.type not in ("cpu", "cuda"):
-        raise InvalidArgument(f"{what} is on {tensor.device}", "NOT_SHAREABLE", "move it to the CPU or a GPU of NVIDIA")
+        raise InvalidArgument(f"{what} is on {tensor.device}", "NOT_SHAREABLE", "move it to the CPU or to an NVIDIA GPU")
     tensor = tensor.detach().resolve_conj().resolve_neg()
     if tensor.is_contiguous():
         return tensor
@@ -127,9 +127,9 @@ def read(node: Node, offered: Sequence[Offered], targets: Sequence[Any], stop: _
         if each.bytes != target.numel() * target.dtype.itemsize:
             raise InvalidArgument(
                 f"tensor {number} has {each.bytes} bytes, and its target {target.numel() * target.dtype.itemsize}",
-                "SIZE_MISMATCH", "pass targets of the shapes and types that were sent")
+                "SIZE_MISMATCH", "pass targets with the shapes and types that were sent")
         if target.is_conj() or target.is_neg():
-            raise InvalidArgument(f"target {number} is conjugated or negated when it is read", "BAD_ARGUMENT",
+            raise InvalidArgument(f"target {number} has its conjugate or negative bit set", "BAD_ARGUMENT",
                                   "pass target.resolve_conj().resolve_neg()")
     synchronize(targets)
     done: list[Transfer] = []

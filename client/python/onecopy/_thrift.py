@@ -93,7 +93,7 @@ class Reader:
             self._check(size)
             self.at += size
             return self._text[self.at - size:self.at]
-        raise ValueError(f"a value has type {kind} where none has it")
+        raise ValueError(f"a value has type {kind}, which is not allowed there")
 
     def _skip(self, kind: int, depth: int, *, in_list: bool) -> None:
         self._spend()
@@ -146,7 +146,7 @@ class Reader:
 
     def _check(self, bytes: int) -> None:
         if bytes > len(self._text) - self.at:
-            raise ValueError(f"{bytes} more are said to follow byte {self.at} of {len(self._text)}")
+            raise ValueError(f"{bytes} more bytes are announced after byte {self.at} of {len(self._text)}")
 
     def _pass(self, bytes: int) -> None:
         self._check(bytes)
@@ -177,7 +177,7 @@ class Reader:
 
 def _check_depth(depth: int) -> None:
     if depth > _MOST_DEPTH:
-        raise ValueError("structures or lists lie deeper in each other than any do")
+        raise ValueError("structures or lists are nested deeper than allowed")
 
 
 def _fits(spec: int | Many | Fields, kind: int) -> bool:

@@ -38,7 +38,7 @@ _MOST_AT_ONCE = 32  # transfers of a transport that are under way; others wait f
 
 
 def _timeout(seconds: float | None, default: float | None = None) -> float | None:
-    """Also where nothing waits: what cannot be a timeout is an error of the program all the same."""
+    """Also where nothing waits: a value that cannot be a timeout is an error of the program."""
     return default if seconds is None else _numbers.seconds(seconds, "a timeout", zero=True)
 
 
@@ -53,10 +53,10 @@ def _parse(data: bytes, what: str, **kinds: type) -> dict[str, Any]:
         fits = isinstance(fields, dict) and set(fields) == {"version", "backend", *kinds} and all(
             type(fields[name]) is kind and (kind is not int or fields[name] >= 0) for name, kind in kinds.items())
     except (ValueError, TypeError) as failure:
-        raise InvalidArgument(f"this is not {what}: {failure}", "BAD_ARGUMENT", "pass the peer's bytes as they are") from failure
+        raise InvalidArgument(f"this is not {what}: {failure}", "BAD_ARGUMENT", "pass the peer's bytes unchanged") from failure
     if not fits or (fields["version"], fields["backend"]) != (_VERSION, "onecopy"):
         raise InvalidArgument(f"this is not {what} of onecopy, version {_VERSION}", "BAD_ARGUMENT",
-                              "pass the peer's bytes as they are, and have the same onecopy at both ends")
+                              "pass the peer's bytes unchanged, and have the same onecopy at both ends")
     return {name: fields[name] for name in kinds}
 
 
@@ -173,7 +173,7 @@ class OneCopyWork(_distributed.Work):  # type: ignore[misc]
         """Raises TimeoutError, and the transfer goes on, or why it failed. A timeout of 0 is that of the call."""
         limit = _timeout(timeout.total_seconds(), None) or self._timeout
         if not self._ended.wait(limit):
-            raise TimeoutError(f"the transfer has not ended after {limit} seconds, and goes on: wait again, or cancel() it")
+            raise TimeoutError(f"the transfer has not ended after {limit} seconds, and continues: wait again, or cancel() it")
         if self._error is not None:
             raise copy.copy(self._error)  # as for the future: without a traceback, which has this
         return True
@@ -244,11 +244,11 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
         fields = _parse(peer_url, "what bind returned", id=str, node=str)
         name = fields["node"]
         if name not in {each["name"] for each in self._node.nodes()}:
-            raise InvalidArgument(f"node {self._node.name} has no peer {name}", "NODE_UNKNOWN",
+            raise InvalidArgument(f"node {self._node.name} does not have a peer {name}", "NODE_UNKNOWN",
                                   f"make {name} a peer of its daemon: --peer {name}=HOST:PORT, or [peers.{name}]")
         with self._lock:
             if self._peer is not None:
-                raise InvalidArgument("this transport has a peer already", "BAD_ARGUMENT", "make one for each peer")
+                raise InvalidArgument("this transport already has a peer", "BAD_ARGUMENT", "make one transport for each peer")
             self._peer = (fields["id"], name)
         return 0
 
@@ -266,7 +266,8 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
             raise InvalidArgument(f"a tensor without elements has no memory: its shape is {tuple(tensor.shape)}", "BAD_SIZE",
                                   "leave it out")
         if not tensor.is_contiguous() or _tensors.bytes_of(tensor, "the tensor").data_ptr() != tensor.data_ptr():
-            raise InvalidArgument("this tensor's elements do not lie one after the other as they are read", "BAD_ARGUMENT",
+            raise InvalidArgument("this tensor's elements are not contiguous in memory, or need a conversion when "
+                                  "they are read", "BAD_ARGUMENT",
                                   "pass tensor.resolve_conj().resolve_neg().contiguous(), and keep it")
         key = (tensor.data_ptr(), tensor.numel() * tensor.element_size(), str(tensor.device))
         with self._lock:
@@ -288,7 +289,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
                 raise TypeError("this memory was not registered by this transport")
             if any(each is memory for each in self._pending.values()) or any(
                     view._memory is memory for view in self._cuda_stream_views()):
-                raise InvalidArgument("this memory has transfers under way", "BUFFER_IN_USE", "wait for them first")
+                raise InvalidArgument("this memory has running transfers", "BUFFER_IN_USE", "wait for these transfers first")
             self._forget(memory)
 
     def write(self, local_buffer: OneCopyMemoryView, remote_buffer: OneCopyRemoteBuffer, *, async_op: bool = False,
@@ -309,7 +310,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
             pending = list(self._pending)
         for work in pending:
             if not work._ended.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
-                raise TimeoutError(f"{len(pending)} transfers were under way, and have not ended after {limit} seconds: "
+                raise TimeoutError(f"{len(pending)} transfers were running, and have not ended after {limit} seconds: "
                                    "cancel() them, or close again")
         with self._lock:
             for memory in list(self._memory.values()):
@@ -337,17 +338,17 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
     def _check_transfer(self, local_buffer: Any, remote_buffer: Any, *, mutable: bool) -> None:
         wanted = OneCopyMutableMemoryView if mutable else OneCopyMemoryView
         if not isinstance(local_buffer, wanted) or local_buffer._memory._transport is not self:
-            raise TypeError(f"this is no {wanted.__name__} of memory that this transport has registered")
+            raise TypeError(f"this is not a {wanted.__name__} of memory that this transport has registered")
         if not isinstance(remote_buffer, OneCopyRemoteBuffer):
-            raise TypeError("this is no OneCopyRemoteBuffer")
+            raise TypeError("this is not a OneCopyRemoteBuffer")
         if self._peer is None:
             raise InvalidArgument("this transport has no peer yet", "BAD_ARGUMENT", "connect it first")
         if remote_buffer.owner != self._peer[0]:
-            raise InvalidArgument("this remote buffer is not of the peer that this transport is connected to", "BAD_ARGUMENT",
+            raise InvalidArgument("this remote buffer belongs to another peer than this transport's", "BAD_ARGUMENT",
                                   "use the transport of its owner")
         if local_buffer.size() > remote_buffer.length:
             raise InvalidArgument(f"{local_buffer.size()} bytes do not fit into a remote buffer of {remote_buffer.length}",
-                                  "SIZE_MISMATCH", "pass a view of as many bytes")
+                                  "SIZE_MISMATCH", "pass a view of equal size")
         local_buffer._memory._check()
 
     def _start(self, local: OneCopyMemoryView, remote: OneCopyRemoteBuffer, reads: bool, async_op: bool,

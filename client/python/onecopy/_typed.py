@@ -17,7 +17,7 @@ class TypedArray:
     _offset = 0  # where in the memory it begins
     _fortran = False
     _apart: tuple[int, ...] | None = None  # its strides in bytes, where it has gaps
-    _plain = False  # nobody has said what its bytes are
+    _plain = False  # no caller has said what its bytes are
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,10 +67,10 @@ class TypedArray:
 
     def _check_hand_over(self, device: tuple[int, int], wanted: tuple[SupportsIndex, SupportsIndex] | None,
                          copy: bool | None) -> None:
-        """Of what DLPack asks for: neither another device nor a copy is to be had."""
+        """Of what DLPack asks for: neither another device nor a copy is possible."""
         if wanted is not None and (int(wanted[0]), int(wanted[1])) != device:
             where = "in host memory" if device[0] == _arrays.CPU else f"on cuda:{device[1]}"
-            raise BufferError(f"this array is {where}; copy it to the device by the framework that reads it")
+            raise BufferError(f"this array is {where}; copy it to the device with the framework that reads it")
         if copy:
             raise BufferError("this array is handed over without a copy; copy it afterwards")
 

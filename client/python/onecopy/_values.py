@@ -224,9 +224,9 @@ class Endpoint:
         if found is None:
             from ._errors import InvalidArgument
             raise InvalidArgument(
-                f"'{text}' is no range of a buffer", "BAD_ENDPOINT",
-                "write NAME, NODE:NAME, NAME@OFFSET or NAME@OFFSET+LENGTH, or NODE:/PATH; Node.copy_from_file and "
-                "copy_to_file move files of this process")
+                f"'{text}' is not a range of a buffer", "BAD_ENDPOINT",
+                "write NAME, NODE:NAME, NAME@OFFSET, NAME@OFFSET+LENGTH or NODE:/PATH; for files of this "
+                "process use Node.copy_from_file and copy_to_file")
         sizes = [None if found[key] is None else _native.parse_bytes(found[key]) for key in ("offset", "bytes")]
         return cls(found["buffer"], found["node"] or "", *sizes)
 
@@ -274,7 +274,7 @@ class Buffer:
                      dtype=array.get("dtype", ""), shape=shape, strides=strides)
 
     def endpoint(self, offset: int | None = None, bytes: int | None = None) -> Endpoint:
-        """A range of it, by its id: a buffer that is made anew under its name is another one."""
+        """A range of it, by its id: a buffer that is created again under its name is another one."""
         return Endpoint(self.id, self.node, offset, bytes)
 
     def __getitem__(self, range: slice) -> Endpoint:
@@ -283,8 +283,8 @@ class Buffer:
         if step != 1:
             from ._errors import InvalidArgument
             raise InvalidArgument(
-                f"every {step}th byte of buffer {self.name} is no range", "BAD_ENDPOINT",
-                "pass ranges=[…] to transfer for elements that lie apart")
+                f"a slice with step {step} of buffer {self.name} is not a range", "BAD_ENDPOINT",
+                "for elements with gaps between them, pass ranges=[…] to transfer")
         return self.endpoint(start, max(0, stop - start))
 
     def __str__(self) -> str:

@@ -38,10 +38,10 @@ class OneCopyWeightTransferInitInfo(_base.WeightTransferInitInfo):  # type: igno
         for word, kind in (("node", str), ("room_bytes", int), ("in_place", bool), ("path", str), ("checksum", bool)):
             if type(getattr(self, word)) is not kind:
                 raise InvalidArgument(f"{word} of the trainer's init_info is {getattr(self, word)!r}", "BAD_ARGUMENT",
-                                      "pass Trainer.init_info as it is")
+                                      "pass Trainer.init_info unchanged")
         if self.room_bytes < 1 or not (self.at_most is None or type(self.at_most) is int):
             raise InvalidArgument(f"room_bytes and at_most of the trainer's init_info are {self.room_bytes}, {self.at_most}",
-                                  "BAD_ARGUMENT", "pass Trainer.init_info as it is")
+                                  "BAD_ARGUMENT", "pass Trainer.init_info unchanged")
 
 
 @dataclasses.dataclass
@@ -87,7 +87,7 @@ class OneCopyWeightTransferEngine(_base.WeightTransferEngine):  # type: ignore[m
         known = {each["name"] for each in node.nodes()}
         if init_info.node and init_info.node not in known:
             raise InvalidArgument(
-                f"node {node.name} has no peer {init_info.node}, where the trainer is", "NODE_UNKNOWN",
+                f"node {node.name} does not have the trainer's node {init_info.node} as a peer", "NODE_UNKNOWN",
                 f"make {init_info.node} a peer of its daemon: --peer {init_info.node}=HOST:PORT, or [peers.{init_info.node}]")
         self._init = init_info
 
@@ -129,7 +129,7 @@ class OneCopyWeightTransferEngine(_base.WeightTransferEngine):  # type: ignore[m
         """trainer_args: an onecopy.vllm.Trainer, or {"trainer": …}. The caller begins and ends the round."""
         trainer = trainer_args.get("trainer") if isinstance(trainer_args, dict) else trainer_args
         if not isinstance(trainer, vllm.Trainer):
-            raise InvalidArgument(f"a {type(trainer).__name__} is no onecopy.vllm.Trainer", "BAD_ARGUMENT",
+            raise InvalidArgument(f"a {type(trainer).__name__} is not an onecopy.vllm.Trainer", "BAD_ARGUMENT",
                                   'pass {"trainer": onecopy.vllm.Trainer(client)}')
         trainer.update(iterator)
 
@@ -181,12 +181,12 @@ if vllm.has_trainers(_base):
         @classmethod
         def trainer_init(cls, init_info: Any, *, client: Any, source: Any = None) -> OneCopyTrainerWeightTransferEngine:
             if source is None:
-                raise InvalidArgument("onecopy has no weights to send without a WeightSource", "BAD_ARGUMENT",
+                raise InvalidArgument("onecopy needs a WeightSource to send weights", "BAD_ARGUMENT",
                                       "pass source=ModuleSource(model)")
             owned = getattr(source, "owned_names", None)
             if owned is not None and init_info.is_sender and len(owned(init_info.rank)) != len(source.metadata):
-                raise InvalidArgument("rank 0 of the trainer does not own every parameter, and onecopy sends from there",
-                                      "BAD_ARGUMENT", "pass a source that gathers all on rank 0")
+                raise InvalidArgument("onecopy sends from rank 0 of the trainer, and rank 0 does not own every parameter",
+                                      "BAD_ARGUMENT", "pass a source that gathers all parameters on rank 0")
             trainer = None
             if init_info.is_sender:
                 words = ("batch_bytes", "room_bytes", "in_place", "at_most", "path", "checksum", "run_dir")

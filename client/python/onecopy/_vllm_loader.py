@@ -55,8 +55,8 @@ def _check_vllm() -> None:
         fits = False
     if not fits:
         raise Unimplemented(
-            f"the model loader of vLLM {_vllm.__version__} is another one than those that onecopy knows, of 0.24 to 0.33",
-            "NOT_SERVED", "use --load-format safetensors, or a vLLM and an onecopy that fit each other")
+            f"the model loader of vLLM {_vllm.__version__} is unknown to this onecopy, which supports vLLM 0.24 to 0.33",
+            "NOT_SERVED", "use --load-format safetensors, or matching versions of vLLM and onecopy")
 
 
 def _checked(config: Any) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _checked(config: Any) -> dict[str, Any]:
              "enable_weights_track": (bool, type(None))}
     for word, value in config.items():
         if word not in kinds:
-            raise InvalidArgument(f"model_loader_extra_config has {word!r}, which load format onecopy does not know",
+            raise InvalidArgument(f"model_loader_extra_config has {word!r}, which the load format onecopy does not know",
                                   "BAD_ARGUMENT", f"use {', '.join(kinds)}")
         if type(value) not in kinds[word] or (type(value) is int and value < 1):
             raise InvalidArgument(f"{word} of model_loader_extra_config is {value!r}", "BAD_ARGUMENT",
@@ -85,7 +85,7 @@ class OneCopyModelLoader(_base.DefaultModelLoader):  # type: ignore[misc]
         config = _checked(load_config.model_loader_extra_config)
         if load_config.safetensors_load_strategy not in (None, "lazy"):
             raise InvalidArgument(
-                f"safetensors_load_strategy={load_config.safetensors_load_strategy!r} is of vLLM's own reading",
+                f"safetensors_load_strategy={load_config.safetensors_load_strategy!r} applies only to vLLM's own loaders",
                 "BAD_ARGUMENT", "leave it out with --load-format onecopy")
         self._run_dir: str | None = config.get("run_dir")
         self._staging_bytes: int = config.get("staging_bytes", STAGING_BYTES)
@@ -97,7 +97,7 @@ class OneCopyModelLoader(_base.DefaultModelLoader):  # type: ignore[misc]
         self._model: Any = None  # while its weights are read
 
     def get_all_weights(self, model_config: Any, model: Any) -> Iterator[tuple[str, Any]]:
-        """Also of a model that is loaded anew in place."""
+        """Also of a model that is loaded again in place."""
         self._model = model
         try:
             yield from super().get_all_weights(model_config, model)
@@ -106,7 +106,7 @@ class OneCopyModelLoader(_base.DefaultModelLoader):  # type: ignore[misc]
 
     def _get_weights_iterator(self, source: Any) -> Iterator[tuple[str, Any]]:
         if self.load_config.safetensors_load_strategy == "torchao":
-            raise Unimplemented("weights that torchao has quantized are not loaded by load format onecopy", "NOT_SERVED",
+            raise Unimplemented("the load format onecopy cannot load weights that torchao quantized", "NOT_SERVED",
                                 "use --load-format safetensors")
         files, index = self._files(source)
         if self.counter_before_loading_weights == 0.0:
@@ -120,7 +120,7 @@ class OneCopyModelLoader(_base.DefaultModelLoader):  # type: ignore[misc]
             source.model_or_path, source.subfolder, source.revision, source.fall_back_to_pt, source.allow_patterns_overrides)
         if not is_safetensors or not all(each.endswith(".safetensors") for each in files):
             raise InvalidArgument(f"{source.model_or_path} has no safetensors files to load", "BAD_FORMAT",
-                                  "use --load-format auto, or convert them")
+                                  "use --load-format auto, or convert the files to safetensors")
         prefixes = getattr(self, "_encoder_only_lm_prefixes", None)
         if prefixes is not None:
             files = _utils.filter_mm_encoder_only_safetensors_files(
@@ -140,7 +140,7 @@ class OneCopyModelLoader(_base.DefaultModelLoader):  # type: ignore[misc]
             reader = opened.enter_context(
                 _shards.Reader(node, files, self._device(), self._staging_bytes, wanted, self._moves, index))
             progress = opened.enter_context(_progress.tqdm(
-                total=reader.tensors, desc="Loading safetensors by onecopy", unit="tensor",
+                total=reader.tensors, desc="Loading safetensors with onecopy", unit="tensor",
                 disable=not _utils.enable_tqdm(self.load_config.use_tqdm_on_load)))
             for named, transfers in reader:
                 for transfer in transfers:

@@ -1,4 +1,4 @@
-"""A model's weights on their way from a trainer to whoever serves it: told as JSON, read as few transfers."""
+"""A model's weights on their way from a trainer to its server: described as JSON, read in few transfers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _torch: Any = importlib.import_module("torch")  # not for mypy, which would read all of it
 
-_CHECK_BOTH = "have the same onecopy at both ends, and pass what its Trainer made as it is"
+_CHECK_BOTH = "use the same version of onecopy at both ends, and pass the Trainer's result unchanged"
 
 
 def _wrong(what: str) -> InvalidArgument:
-    return InvalidArgument(f"these are no weights of onecopy: {what}", "BAD_ARGUMENT", _CHECK_BOTH)
+    return InvalidArgument(f"these are not weights of onecopy: {what}", "BAD_ARGUMENT", _CHECK_BOTH)
 
 
 def _is_count(value: object) -> bool:
@@ -34,7 +34,7 @@ def dtype_of(name: object) -> Any:
     """torch's, by the name that vLLM has for it ("bfloat16")."""
     found = getattr(_torch, name, None) if isinstance(name, str) else None
     if not isinstance(found, _torch.dtype):
-        raise _wrong(f"{name!r} is no type of torch's elements")
+        raise _wrong(f"{name!r} is not an element type of torch")
     return found
 
 
@@ -78,7 +78,7 @@ def parse(names: Any, dtype_names: Any, shapes: Any, node: Any, buffers: Any, pl
     if not len(names) == len(dtype_names) == len(shapes) == len(places):
         raise _wrong(f"{len(names)} names have {len(dtype_names)} types, {len(shapes)} shapes and {len(places)} places")
     if not isinstance(node, str) or not all(isinstance(each, str) for each in (*names, *buffers)):
-        raise _wrong("a name is no text")
+        raise _wrong("a name is not a string")
     return [_weight(*each, node, buffers) for each in zip(names, dtype_names, shapes, places, strict=True)]
 
 
@@ -102,7 +102,7 @@ def _weight(name: str, dtype_name: Any, shape: Any, place: Any, node: str, buffe
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """How the one who reads may do it."""
+    """How the reader may read it."""
 
     at_most: int | None = None
     path: str = ""
@@ -141,14 +141,14 @@ def targets_in(tensors: Mapping[str, Any], weights: Sequence[Weight]) -> list[An
         if target is None:
             wrong.append(f"{each.name} is not in the model")
         elif target.device.type == "meta":
-            wrong.append(f"{each.name} has no memory just now: it is on the device meta")
+            wrong.append(f"{each.name} has no memory: it is on the device meta")
         elif (tuple(target.shape), target.dtype) != (each.shape, each.dtype):
             wrong.append(f"{each.name} is {tuple(target.shape)}, {name_of(target.dtype)}, in the model, and was sent as "
                          f"{each.shape}, {name_of(each.dtype)}")
     if wrong:
         more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         raise InvalidArgument(f"the weights do not fit in place: {'; '.join(wrong[:3])}{more}", "SIZE_MISMATCH",
-                              "send the model's own parameters as the worker has them, or without in_place")
+                              "send the parameters with the worker's shapes and types, or leave out in_place")
     return found
 
 

@@ -93,17 +93,17 @@ class LoadedBatch:
         trust, see RecordBatch.validate(full=True) before anything else. Raises InvalidArgument (BAD_FORMAT)."""
         if not isinstance(self.memory, SharedArray):
             raise InvalidArgument("the batch is in memory of a GPU", "BAD_ARGUMENT",
-                                  "make an array of it there, by memory.pointer and what layout says")
+                                  "make an array of it on that GPU, from memory.pointer and the layout")
         try:
             made = Placed(self.memory, self.layout).batch
             made.validate()
         except KeyError as failure:  # of the number that its class would have
             types = ", ".join(sorted({str(each.type) for each in self.layout.schema}))
-            raise _errors.Unimplemented(f"pyarrow has no array for one of {types:.200} (number {failure})", "BAD_FORMAT",
-                                        "leave that column out: columns=[…]") from None
+            raise _errors.Unimplemented(f"pyarrow cannot make an array for one of {types:.200} (number {failure})", "BAD_FORMAT",
+                                        "leave out that column: columns=[…]") from None
         except (pyarrow.ArrowException, ValueError) as failure:
-            raise InvalidArgument(f"the batch is not what its schema says: {failure}", "BAD_FORMAT",
-                                  "get or write the file anew") from None
+            raise InvalidArgument(f"the batch does not match its schema: {failure}", "BAD_FORMAT",
+                                  "download or write the file again") from None
         return made
 
 
@@ -206,11 +206,11 @@ def _given(table: Any) -> tuple[pyarrow.Schema, list[Any]]:
     schemas = [table.schema] if isinstance(table, LoadedBatches) else []
     schemas += [each.layout.schema if isinstance(each, LoadedBatch) else each.schema for each in batches]
     if not schemas:
-        raise InvalidArgument("a list without batches has no schema", "BAD_ARGUMENT", "pass a Table: schema.empty_table()")
+        raise InvalidArgument("an empty list of batches has no schema", "BAD_ARGUMENT", "pass a Table: schema.empty_table()")
     for each in schemas:
         if not each.equals(schemas[0]):
-            raise InvalidArgument(f"the batches are not of one schema: {schemas[0]}, and {each}", "BAD_ARGUMENT",
-                                  "cast them to one: batch.cast(schema)")
+            raise InvalidArgument(f"the batches have different schemas: {schemas[0]}, and {each}", "BAD_ARGUMENT",
+                                  "cast them to one schema: batch.cast(schema)")
     return schemas[0], batches
 
 
@@ -270,11 +270,11 @@ def _of_columns(columns: Mapping[str, Any], schema: pyarrow.Schema, dictionaries
         values = each.dictionary
         if pyarrow.types.is_dictionary(each.type) != (values is not None):
             raise InvalidArgument(f"column '{name}' is of {each.type}, and has {'no' if values is None else 'a'} dictionary",
-                                  "BAD_ARGUMENT", "pass one where the type says so")
+                                  "BAD_ARGUMENT", "pass a dictionary exactly if the type has one")
         if values is not None:
             if values.type != each.type.value_type:
                 raise InvalidArgument(f"the dictionary of column '{name}' is of {values.type}, not {each.type.value_type}",
-                                      "BAD_ARGUMENT", "pass one of the type's values")
+                                      "BAD_ARGUMENT", "pass one of the type's value type")
             made = (_arrow_saving.of_column(name, values) if isinstance(values, Column)
                     else _arrow_saving.of_array(values, _laid))
             dictionaries.add(number, values, lambda made=made: made, lambda one, other: one is other)  # type: ignore[misc]
@@ -282,5 +282,5 @@ def _of_columns(columns: Mapping[str, Any], schema: pyarrow.Schema, dictionaries
     lengths = {each.length for each in nodes}
     if len(lengths) > 1:
         raise InvalidArgument(f"the columns have {min(lengths)} to {max(lengths)} elements", "SIZE_MISMATCH",
-                              "pass columns of one length")
+                              "pass columns of equal length")
     return Batch(nodes[0].length if nodes else 0, nodes)

@@ -50,8 +50,8 @@ class Manager(_cuda.GetIpcHandleMixin, _cuda.HostOnlyCUDAMemoryManager):  # type
                                    finalizer=_finalizer(self.allocations, self.deallocations, address, size))
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        raise FailedPrecondition("a piece of a pool cannot be handed over by CUDA's IPC: its slab is many arrays'",
-                                 "NOT_SHAREABLE", "transfer it: node.transfer(array, …)")
+        raise FailedPrecondition("an array of a pool cannot be shared by CUDA IPC: many arrays share its slab",
+                                 "NOT_SHAREABLE", "use a transfer: node.transfer(array, …)")
 
     def get_memory_info(self) -> Any:
         """Of the GPU, and what is free in the pool already."""

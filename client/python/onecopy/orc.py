@@ -50,7 +50,7 @@ class ColumnStreams(tuple[Chunk, ...]):
     rows: int
     """Of the whole file."""
     columns: tuple[Column, ...]
-    """All that the file has, the root first."""
+    """All columns of the file, the root first."""
     codec: str
     """Of the streams' blocks: "NONE", "ZLIB", "SNAPPY", "ZSTD", …"""
     block_bytes: int

@@ -75,8 +75,8 @@ def register() -> None:
     if known is None:
         _ray.experimental.register_tensor_transport(NAME, ["cpu", "cuda"], OneCopyTransport, _torch.Tensor)
     elif known.transport_manager_class is not OneCopyTransport:
-        raise InvalidArgument(f"Ray has another transport of the name {NAME}", "NAME_TAKEN",
-                              "register this one before, and the other under a name of its own")
+        raise InvalidArgument(f"Ray already has another transport with the name {NAME}", "NAME_TAKEN",
+                              "register this one first, and the other under another name")
 
 
 def receipts() -> list[Received]:
@@ -110,7 +110,7 @@ class OneCopyMetadata(_rdt.TensorTransportMetadata):  # type: ignore[misc]
 
 
 class _Fetch(_rdt.FetchRequest):  # type: ignore[misc]
-    """An object on its way. One that nobody wants any more is cancelled."""
+    """An object on its way. It is cancelled when no receiver wants it any longer."""
 
     def __init__(self, obj_id: str, tensors: list[Any]) -> None:
         super().__init__(obj_id=obj_id, tensors=tensors)
@@ -165,7 +165,7 @@ class OneCopyTransport(_rdt.TensorTransportManager):  # type: ignore[misc]
         kinds = sorted({each.device.type for each in rdt_object})
         if len(kinds) > 1:
             raise InvalidArgument(f"tensors of one object are on {' and '.join(kinds)}", "BAD_ARGUMENT",
-                                  "return them as objects of their own, or move them to one kind of device")
+                                  "return them as separate objects, or move them to one kind of device")
         offer = _tensors.Offer(_node(), rdt_object)
         with self._lock:
             before, self._offers[obj_id] = self._offers.pop(obj_id, None), offer
@@ -205,7 +205,7 @@ class OneCopyTransport(_rdt.TensorTransportManager):  # type: ignore[misc]
             if fetch_request.future.done():
                 raise self._failure(fetch_request.obj_id, str(failure)) from failure
             raise TimeoutError(
-                f"object {fetch_request.obj_id} has not arrived by onecopy after {timeout} seconds") from failure
+                f"object {fetch_request.obj_id} has not arrived through onecopy after {timeout} seconds") from failure
         except (Error, RuntimeError) as failure:
             raise self._failure(fetch_request.obj_id, str(failure)) from failure
         return list(fetch_request.tensors)
@@ -217,7 +217,7 @@ class OneCopyTransport(_rdt.TensorTransportManager):  # type: ignore[misc]
 
     def send_multiple_tensors(self, tensors: list[Any], tensor_transport_metadata: object,
                               communicator_metadata: object) -> None:
-        raise NotImplementedError("receivers read by onecopy; nobody sends")
+        raise NotImplementedError("with onecopy the receiver reads; there is nothing to send")
 
     def garbage_collect(self, obj_id: str, tensor_transport_meta: object, tensors: list[Any]) -> None:
         with self._lock:
@@ -257,7 +257,7 @@ class OneCopyTransport(_rdt.TensorTransportManager):  # type: ignore[misc]
     @staticmethod
     def _failure(obj_id: str, why: str) -> Exception:
         failure: Exception = _ray.exceptions.RayDirectTransportError(
-            f"object {obj_id} did not arrive by onecopy: {why}")
+            f"object {obj_id} did not arrive through onecopy: {why}")
         return failure
 
 

@@ -39,7 +39,7 @@ class Resource(_mr.CallbackMemoryResource):  # type: ignore[misc]
                 native.deallocate(address, max(1, size), _streams.number(stream))
             except Error as failure:  # RMM has no way to hear of it
                 with contextlib.suppress(Warning):
-                    warnings.warn(f"memory of {pool!r} was not given back: {failure}", RuntimeWarning, stacklevel=2)
+                    warnings.warn(f"memory of {pool!r} was not freed: {failure}", RuntimeWarning, stacklevel=2)
 
         super().__init__(allocate, deallocate)
         self.pool = pool

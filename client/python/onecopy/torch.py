@@ -54,7 +54,7 @@ def device_pool(device: Any = None) -> DevicePool:
     with _lock:
         found = _pools.get(number)
     if found is None:
-        raise NotFound(f"torch has no pool for cuda:{number}", "BUFFER_NOT_FOUND", "call onecopy.torch.pool first")
+        raise NotFound(f"torch does not have a pool for cuda:{number}", "BUFFER_NOT_FOUND", "call onecopy.torch.pool first")
     return found
 
 
@@ -80,7 +80,7 @@ def last_error() -> str:
 
 
 def release(device: Any = None) -> None:
-    """Lets go of a GPU's pool: torch gets no more memory of it. What it has stays, and goes back as it is freed."""
+    """Releases a GPU's pool: torch gets no more memory of it. What it has stays, and goes back as it is freed."""
     number = _number(device)
     with _lock:
         _native.set_torch_pool(number, None)
@@ -100,7 +100,7 @@ def _install(source: Node | DevicePool | None, device: Any, options: dict[str, A
             if present is source or (source is None and not options):
                 return
             raise AlreadyExists(f"torch has a pool for cuda:{number} already", "NAME_TAKEN",
-                                f"leave node and options out, or call onecopy.torch.release({number}) first")
+                                f"leave out node and options, or call onecopy.torch.release({number}) first")
         made = _hooks.DevicePools(source, number, options).of(number)
         _native.set_torch_pool(number, made._native)
         _pools[number] = made

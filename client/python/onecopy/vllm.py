@@ -48,7 +48,7 @@ def _register_loader() -> None:
         made = importlib.import_module("onecopy._vllm_loader").OneCopyModelLoader
     except ImportError as failure:
         version = getattr(sys.modules.get("vllm"), "__version__", "of this process")
-        log.warning("vLLM %s has no model loader that onecopy knows, and no load format onecopy: %s", version, failure)
+        log.warning("vLLM %s has no model loader that onecopy supports; the load format onecopy is not available: %s", version, failure)
         return
     if loaders._LOAD_FORMAT_TO_MODEL_LOADER.get(NAME) is not made:
         loaders.register_model_loader(NAME)(made)
@@ -172,8 +172,8 @@ class Trainer:
     def send(self, weights: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
         """A whole round: returns when all workers have the weights, which may change from then on."""
         if self._client is None:
-            raise InvalidArgument("this trainer has no client to send by", "BAD_ARGUMENT",
-                                  "make it with one, or use offer()")
+            raise InvalidArgument("this trainer has no client to send with", "BAD_ARGUMENT",
+                                  "create it with a client, or use offer()")
         self._client.start_weight_update()
         self.update(weights)
         self._client.finish_weight_update()

@@ -14,7 +14,7 @@ WEAK, GNU_UNIQUE = 2, 10  # how a symbol binds
 
 
 class NotElf(ValueError):
-    """The file is no 64-bit little-endian ELF file."""
+    """The file is not a 64-bit little-endian ELF file."""
 
 
 class _Section(NamedTuple):

@@ -1,10 +1,10 @@
-"""Gives the symbols of the wheel's grafted libraries names that nobody else has.
+"""Gives the symbols of the wheel's grafted libraries names that no other library has.
 
 The loader looks for a symbol first in what is loaded for everybody: the program, what it is linked to, and what somebody
 loaded with RTLD_GLOBAL. So a gRPC loaded that way would come before ours, for half of what our libraries need.
 
 The new name is as long as the old one and has the same hash: the loader's (DT_GNU_HASH) is h = 33 h + c for each
-character c, so that two neighbours a, b may become a + 1, b - 33, or a - 1, b + 33. No table has to be made anew, and
+character c, so that two neighbours a, b may become a + 1, b - 33, or a - 1, b + 33. No table has to be built again, and
 nothing moves: `_ZN4grpc…` becomes "`9N4grpc…". What has a version (OpenSSL's symbols) keeps its name, as does what the C
 and C++ libraries define: only what a grafted library defines itself is renamed, there and wherever it is used.
 """

@@ -25,8 +25,9 @@ Result<Arrivals::Room> Arrivals::TakeRoom(const Buffer& buffer, size_t most, siz
     return Status(Code::kResourceExhausted, reasons::kQuota,
                   "buffer \"" + buffer.name + "\" on node " + context_.node() + " has " +
                       std::to_string(*box.taken) + " arrivals that its owner " +
-                      buffer.owner.ToString() + " has not dealt with",
-                  "try again when it has, or raise [limits] arrivals_per_buffer there, which is " +
+                      buffer.owner.ToString() + " has not acknowledged",
+                  "try again after the owner has acknowledged some, or raise [limits] "
+                  "arrivals_per_buffer there, which is " +
                       std::to_string(per_buffer_));
   }
   Room room;
@@ -41,10 +42,11 @@ Result<Arrivals::Room> Arrivals::TakeRoom(const Buffer& buffer, size_t most, siz
 
 Result<Arrivals::Room> Arrivals::Reserve(const Buffer& buffer, size_t message_bytes) {
   if (message_bytes > 0 && !buffer.keep_arrivals && WatchersOf(buffer).empty()) {
-    return Status(Code::kFailedPrecondition, reasons::kNotWatched,
-                  "nobody watches buffer \"" + buffer.name + "\" on node " + context_.node() +
-                      ", and it does not keep what arrives: nobody would hear of the message",
-                  "watch it first (onecopy buffer watch), or make it with --keep-arrivals");
+    return Status(
+        Code::kFailedPrecondition, reasons::kNotWatched,
+        "there is no watcher of buffer \"" + buffer.name + "\" on node " + context_.node() +
+            ", and the buffer does not keep arrivals: the message would be lost",
+        "start a watch first (onecopy buffer watch), or create the buffer with --keep-arrivals");
   }
   return TakeRoom(buffer, per_buffer_, message_bytes);
 }
@@ -169,13 +171,13 @@ Status Arrivals::Acknowledge(const Principal& who, WatchId watch, uint64_t count
   if (found == watchers_.end() || found->second.session != who.session) {
     return {Code::kNotFound, reasons::kWatchNotFound,
             "this session has no watch " + std::to_string(watch) + " on node " + context_.node(),
-            "watch again: what a buffer keeps is told again"};
+            "start the watch again: it repeats what the buffer keeps"};
   }
   Watcher& watcher = found->second;
   const uint64_t told = watcher.acknowledged + watcher.unacknowledged.size();
   if (count > told) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "watch " + std::to_string(watch) + " has told " + std::to_string(told) +
+            "watch " + std::to_string(watch) + " has reported " + std::to_string(told) +
                 " arrivals, and " + std::to_string(count) + " are acknowledged"};
   }
   // One that comes late is no mistake.

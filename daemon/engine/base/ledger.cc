@@ -99,8 +99,9 @@ Verdict Judge(const Limit& limit, uint64_t reserved_percent, uint64_t has, const
 }
 
 std::string Beside(Verdict verdict) {
-  if (verdict == Verdict::kForAdministrators) return " beside what is reserved for administrators";
-  if (verdict == Verdict::kForLittle) return " beside what is reserved for those who have little";
+  if (verdict == Verdict::kForAdministrators)
+    return ", apart from what is reserved for administrators";
+  if (verdict == Verdict::kForLittle) return ", apart from what is reserved for users with little";
   return {};
 }
 
@@ -206,14 +207,14 @@ struct Ledger::Books {
     if (verdict == Verdict::kEachFull) {
       return {Code::kResourceExhausted, reasons::kQuota,
               payer.ToString() + " has " + std::to_string(has) + " " + things + " on node " + node +
-                  ", as many as one user may have at a time",
-              "let go of some, or raise [limits] " + key + "_per_user, which is " +
+                  ", the limit of one user",
+              "free some, or raise [limits] " + key + "_per_user, which is " +
                   std::to_string(limit.each)};
     }
     return {
         Code::kResourceExhausted, reasons::kQuota,
         "node " + node + " has " + std::to_string(counts[index].all) + " " + things +
-            ", as many as it takes" + Beside(verdict),
+            ", its limit" + Beside(verdict),
         "try again later, or raise [limits] " + key + ", which is " + std::to_string(limit.total)};
   }
 
@@ -225,16 +226,16 @@ struct Ledger::Books {
                                FormatBytes(each ? limits.memory.each : limits.memory.total);
     if (!each) {
       return {Code::kResourceExhausted, reasons::kQuota,
-              "the users of node " + node +
-                  " have as much of its memory as they may have together" + Beside(verdict),
+              "the users of node " + node + " together use as much of its memory as they may" +
+                  Beside(verdict),
               "try again later, or " + remedy};
     }
     const std::string what =
-        payer.ToString() + " takes " + Listed(account, kind) + "of node " + node + "'s memory";
+        payer.ToString() + " uses " + Listed(account, kind) + "of node " + node + "'s memory";
     return {Code::kResourceExhausted, reasons::kQuota,
             what + ", and one user may have " + FormatBytes(ByteLimit(kind).each) +
                 " at a time: no room for " + FormatBytes(wanted) + " more",
-            "let some of that end, or " + remedy};
+            "end some of that work, or " + remedy};
   }
 
   // "12 MiB (for transfers 11 MiB, requests 1 MiB) "

@@ -15,9 +15,10 @@ constexpr size_t kMaxPrinted = 80;
 
 Status CheckName(const std::string& name, const std::string& what) {
   if (IsName(name)) return OkStatus();
-  return {Code::kInvalidArgument, reasons::kBadName,
-          "\"" + Printable(name) + "\" cannot be the name of a " + what,
-          "use 1 to 63 letters, digits, dots, underscores or dashes, the first a letter or digit"};
+  return {
+      Code::kInvalidArgument, reasons::kBadName,
+      "\"" + Printable(name) + "\" cannot be the name of a " + what,
+      "use 1 to 63 letters, digits, dots, underscores or dashes, and begin with a letter or digit"};
 }
 
 std::string Printable(const std::string& text) {

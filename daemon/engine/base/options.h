@@ -56,8 +56,8 @@ struct Options {
   std::vector<ExportOptions> exports;
 
   std::chrono::milliseconds heartbeat{5000};
-  std::chrono::milliseconds reconnect_least{100};
-  std::chrono::milliseconds reconnect_most{10000};
+  std::chrono::milliseconds reconnect_delay_min{100};
+  std::chrono::milliseconds reconnect_delay_max{10000};
   std::chrono::milliseconds stall_timeout{30000};
   std::chrono::milliseconds drain_timeout{30000};
   uint32_t keep_transfers = 1000;  // ended ones of each owner that stay queryable

@@ -27,8 +27,8 @@ Result<Owner> ParseOwner(const std::string& text, const std::string& node) {
   const bool bare = uid.ok() && rest.empty();
   if (!uid.ok() || (!bare && (rest.front() != '@' || rest.size() == 1))) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument, "\"" + text + "\" is not an owner",
-                  "write a uid, such as 1000, or uid@node; one of a container as onecopy shows it, "
-                  "such as 0+pid4026532567@node");
+                  "write a uid, such as 1000, or uid@node; write a container's user as onecopy "
+                  "shows it, such as 0+pid4026532567@node");
   }
   return Owner{*uid, bare ? node : std::string(rest.substr(1))};
 }
@@ -49,8 +49,8 @@ std::string Owners::DomainRemedy(const Owner& asking, const Owner& owner) const 
     return node + "'s is " + (domain.empty() ? "not set" : "\"" + Printable(domain) + "\"");
   };
   return "if uid " + asking.uid.ToString() +
-         " is one user on both nodes, give them one "
-         "uid_domain: the same name as uid_domain on each, and under [peers.NAME] of the other (" +
+         " is the same user on both nodes, set uid_domain to the same name on both, and under "
+         "[peers.NAME] of the other (" +
          of(asking.node) + ", " + of(owner.node) + ")";
 }
 

@@ -26,7 +26,7 @@ Status CopyAcross(Context& context, const RegionRef& from, uint64_t from_offset,
   Copier* memory = context.CopierFor(from->place(), to->place());
   if (memory == nullptr) {
     return {Code::kFailedPrecondition, reasons::kNotApplicable,
-            "nothing here copies from " + from->step_name() + " to " + to->step_name()};
+            "this node cannot copy from " + from->step_name() + " to " + to->step_name()};
   }
   ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<CopyRoute> route, memory->Prepare(from, to));
   const uint64_t chunk = std::max<uint64_t>(route->chunk_bytes(), 1);
@@ -95,7 +95,7 @@ Status CheckPattern(Context& context, const Span& span, uint64_t seed) {
     const auto wrong = std::mismatch(expected, expected + bytes, seen + at).first - expected;
     return {Code::kDataLoss, reasons::kChecksumMismatch,
             "byte " + std::to_string(at + static_cast<uint64_t>(wrong)) + " of " +
-                std::to_string(span.bytes) + " that were read is not what is there"};
+                std::to_string(span.bytes) + " was read with a wrong value"};
   }
   return OkStatus();
 }

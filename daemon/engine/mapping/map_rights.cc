@@ -28,8 +28,8 @@ Result<std::vector<GrantId>> RightToMap(const Grants& grants, const Principal& w
       const Status& why = right.status();
       return Status(why.code(), why.reason(),
                     why.message() +
-                        "; mapping takes the right to read and to write the whole buffer, since "
-                        "a mapping cannot be held to less",
+                        "; a mapping needs the right to read and to write the whole buffer, "
+                        "because it cannot be limited to less",
                     why.remedy());
     }
     if (*right) rests_on.push_back(**right);
@@ -40,31 +40,32 @@ Result<std::vector<GrantId>> RightToMap(const Grants& grants, const Principal& w
 Status CheckMayHave(const ImportRequest& memory, const Buffer& buffer, const ClientIdentity& client,
                     const ClientIdentity* registrant, bool owns) {
   if (!owns && buffer.view_of && buffer.bytes < buffer.region->bytes()) {
-    return Refused(reasons::kNotShareable, buffer,
-                   "only its owner " + buffer.owner.ToString() +
-                       " may: it is a part of memory in which there is more, and a mapping cannot "
-                       "be held to a part",
-                   "transfer it into a buffer of yours, or have its owner name all of the memory");
+    return Refused(
+        reasons::kNotShareable, buffer,
+        "only its owner " + buffer.owner.ToString() +
+            " may map it: it is a view of a larger buffer, and a mapping cannot be limited to a "
+            "part",
+        "transfer it into a buffer of yours, or ask its owner for access to the whole buffer");
   }
   if (!owns && !memory.owner_only.empty()) {
-    return Refused(reasons::kNotShareable, buffer,
-                   "only its owner " + buffer.owner.ToString() + " may: " + memory.owner_only,
-                   "have its owner register memory of its own for it, or transfer it into a buffer "
-                   "of yours");
+    return Refused(
+        reasons::kNotShareable, buffer,
+        "only its owner " + buffer.owner.ToString() + " may map it: " + memory.owner_only,
+        "transfer it into a buffer of yours, or ask its owner to register this part as memory of "
+        "its own");
   }
   if (memory.form != "cuda-ipc") return OkStatus();
   if (!client.same_pid_namespace || !memory.same_pid_namespace) {
-    return Refused(
-        reasons::kPidNamespace, buffer,
-        "memory of cudaMalloc cannot be shared with a process in another PID namespace, "
-        "and you run in another one than the daemon",
-        "run the container in the host's PID namespace, or use memory of cuMemCreate, as "
-        "the daemon's is by default ([cuda] allocation)");
+    return Refused(reasons::kPidNamespace, buffer,
+                   "memory of cudaMalloc cannot be shared across PID namespaces, and you run in "
+                   "another one than the daemon",
+                   "run the container in the host's PID namespace, or use memory of cuMemCreate, "
+                   "which the daemon allocates by default ([cuda] allocation)");
   }
   if (registrant != nullptr && registrant->pid == client.pid) {
     return Refused(reasons::kNotShareable, buffer,
-                   "it is memory of cudaMalloc of this very process, where the driver opens no "
-                   "handle of it",
+                   "it is this process's own memory of cudaMalloc, and the driver cannot open its "
+                   "handle in the same process",
                    "use the pointer that was registered");
   }
   return OkStatus();

@@ -29,7 +29,7 @@ void Mappings::MapBuffer(const SessionId& session, const std::string& node,
   if (context.draining) return reply(context.Draining());
   if (!context.IsSelf(node)) {
     return reply(Status(Code::kFailedPrecondition, reasons::kOtherNode,
-                        "memory is mapped on its own node alone, and that of buffer \"" +
+                        "memory can be mapped only on its own node, and buffer \"" +
                             Printable(buffer) + "\" is " + Printable(node),
                         "transfer it into a buffer of node " + context.node() + ", and map that"));
   }
@@ -134,7 +134,7 @@ void Mappings::GiveUp(uint64_t number) {
   entry.timer = 0;
   entry.awaited = false;
   if (!entry.for_ever) entry.region.reset();
-  log::Warning("a client has not let go of memory that it may not use any more",
+  log::Warning("a client has not released memory after its access was revoked",
                {{"buffer", entry.buffer_name},
                 {"owner", entry.who.ToString()},
                 {"client", entry.from},
@@ -150,7 +150,7 @@ void Mappings::Released(uint64_t number) {
   if (Buffer* buffer = needs_.buffers.FindById(entry.buffer)) buffer->mapped_by.erase(number);
   if (!entry.revoked.ok() && !entry.awaited) {
     log::Info(
-        "a client has let go of memory that it might not use any more",
+        "a client released memory after its access was revoked",
         {{"buffer", entry.buffer_name}, {"owner", entry.who.ToString()}, {"client", entry.from}});
   }
   Look();

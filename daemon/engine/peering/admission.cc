@@ -61,29 +61,28 @@ Status Admission::Admit(const std::string& node, bool local) {
   if (const PeerOptions* entry = ByName(node)) {
     if (names_proven_ || local || !IsOnLoopback(*entry)) return OkStatus();
     return Refused("node " + node + " is configured on the machine of node " + node_ +
-                       ", and this call comes from another one",
-                   "set peers." + node + ".address to where that node is, or use [tls]");
+                       ", and this call comes from another machine",
+                   "set peers." + node + ".address to that node's address, or use [tls]");
   }
   const auto met = met_locally_.find(node);
   if (met == met_locally_.end()) {
     if (ByPattern(node) == nullptr && !local) {
       return Refused(
-          "node " + node_ + " takes no calls of node " + node + ", which is not among its peers",
-          "name it there under [peers], by itself or by a pattern such as "
-          "[peers.\"gpu-*\"]");
+          "node " + node_ + " refuses calls from node " + node + ", which is not one of its peers",
+          "name it there under [peers], by name or by a pattern such as [peers.\"gpu-*\"]");
     }
     if (met_locally_.size() >= kMaxMet) {
       return {Code::kResourceExhausted, reasons::kQuota,
               "node " + node_ + " has met " + std::to_string(kMaxMet) +
-                  " nodes that are not configured by name, and takes no more"};
+                  " nodes that are not configured by name, which is the limit"};
     }
     met_locally_.emplace(node, local);
     return OkStatus();
   }
   if (met->second && !local) {
     return Refused("node " + node + " is one of the machine of node " + node_ +
-                       ", and this call comes from another one",
-                   "give every node a name of its own");
+                       ", and this call comes from another machine",
+                   "give every node its own name");
   }
   return OkStatus();
 }

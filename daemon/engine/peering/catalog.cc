@@ -21,7 +21,7 @@ LinkCapability AbsentRdma(const std::string& name, const std::string& node,
     link.viability =
         Viability::No(reasons::kNoRdmaDevice,
                       "node " + node + " has no RDMA device: /sys/class/infiniband is empty",
-                      "install a NIC that does InfiniBand or RoCE v2, with its driver");
+                      "install a NIC that supports InfiniBand or RoCE v2, with its driver");
     return link;
   }
   std::string names;

@@ -230,10 +230,10 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
 
 Status Peers::Learn(Peer& peer, Introduction introduction) {
   if (introduction.node != peer.name) {
-    return {Code::kUnavailable, reasons::kPeerIncompatible,
-            "at " + peer.address + " answers node \"" + Printable(introduction.node) +
-                "\" instead of " + peer.name,
-            "mend the address, or the name under [peers]"};
+    return {
+        Code::kUnavailable, reasons::kPeerIncompatible,
+        "" + peer.address + " is node \"" + Printable(introduction.node) + "\", not " + peer.name,
+        "correct the address, or the name under [peers]"};
   }
   const bool restarted =
       !peer.introduction.boot_id.empty() && peer.introduction.boot_id != introduction.boot_id;
@@ -248,7 +248,7 @@ Status Peers::Learn(Peer& peer, Introduction introduction) {
                 std::to_string(said.protocol_min) + " to " + std::to_string(said.protocol_max) +
                 ", this node " + std::to_string(kProtocolMin) + " to " +
                 std::to_string(kProtocolMax),
-            "bring both to versions that overlap"};
+            "install versions with a common protocol"};
   }
   if (capabilities && said.generation != peer.generation) {
     const NodeCapability before = std::exchange(peer.capabilities, std::move(*capabilities));
@@ -311,8 +311,8 @@ void Peers::Schedule(Peer& peer, std::chrono::milliseconds delay) {
 // step.
 std::chrono::milliseconds Peers::Backoff(Peer& peer) {
   const int doublings = std::min(peer.failures - 1, 20);
-  const auto pause = std::min(context_.options.reconnect_least * (int64_t{1} << doublings),
-                              context_.options.reconnect_most);
+  const auto pause = std::min(context_.options.reconnect_delay_min * (int64_t{1} << doublings),
+                              context_.options.reconnect_delay_max);
   const auto spread = static_cast<uint64_t>(pause.count() / 2 + 1);
   return pause * 3 / 4 +
          std::chrono::milliseconds(static_cast<int64_t>(os::RandomNumber() % spread));
@@ -326,8 +326,8 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
   if (request.self.node != caller || caller == context_.node() || !CheckName(caller, "node").ok()) {
     return reply(Status(
         Code::kInvalidArgument, reasons::kBadName,
-        "node \"" + Printable(request.self.node) + "\" is not who calls, or has this node's name",
-        "give every node a name of its own"));
+        "node \"" + Printable(request.self.node) + "\" is not the caller, or has this node's name",
+        "give every node its own name"));
   }
   const bool known = peers_.contains(caller);
   if (!known && peers_.size() >= kMaxPeers) {
@@ -358,9 +358,16 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
 
 Status Peers::DownStatus(const Peer& peer) const {
   if (peer.state == NodeState::kIncompatible) return peer.why;
-  return {Code::kUnavailable, reasons::kPeerDown,
-          "node " + peer.name + " (" + peer.address + ") does not answer: " + peer.why.message(),
-          "is onecopyd running there? onecopy node ls shows the peers"};
+  // A peer that refuses this node, or is refused by it, has a reason and a remedy of its own.
+  const Status& why = peer.why;
+  const bool refused =
+      why.reason() == reasons::kCertRejected || why.reason() == reasons::kAccessDenied;
+  const bool named = why.message().find(peer.name) != std::string::npos;
+  return {Code::kUnavailable, refused ? why.reason() : reasons::kPeerDown,
+          (named ? "" : "node " + peer.name + " (" + peer.address + ") does not answer: ") +
+              why.message(),
+          why.remedy().empty() ? "check that onecopyd runs there; onecopy node ls lists the peers"
+                               : why.remedy()};
 }
 
 Result<PeerApi*> Peers::Find(const std::string& name) {
@@ -368,8 +375,8 @@ Result<PeerApi*> Peers::Find(const std::string& name) {
   if (found == peers_.end()) {
     return Status(
         Code::kNotFound, reasons::kPeerNotFound,
-        "node " + context_.node() + " knows no node \"" + Printable(name) + "\"",
-        "onecopy node ls shows those it knows; --peer NAME=HOST:PORT or [peers] adds one");
+        "node " + context_.node() + " does not know node \"" + Printable(name) + "\"",
+        "onecopy node ls lists those it knows; --peer NAME=HOST:PORT or [peers] adds one");
   }
   const Peer& peer = *found->second;
   const bool up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
@@ -474,8 +481,8 @@ Result<NodeInfo> Peers::Describe(const std::string& name) const {
   const auto found = peers_.find(name);
   if (found != peers_.end()) return DescribePeer(*found->second);
   return Status(Code::kNotFound, reasons::kPeerNotFound,
-                "node " + context_.node() + " knows no node \"" + Printable(name) + "\"",
-                "onecopy node ls shows those it knows");
+                "node " + context_.node() + " does not know node \"" + Printable(name) + "\"",
+                "onecopy node ls lists those it knows");
 }
 
 }  // namespace onecopy::engine

@@ -28,7 +28,7 @@ Status ProbeSlabs::Check(const std::string& caller, const OpenProbeRequest& requ
   if (request.bytes == 0 || request.bytes > kMaxProbeBytes) {
     return {Code::kInvalidArgument, reasons::kBadSize,
             "a probe of " + std::to_string(request.bytes) + " bytes: at most " +
-                std::to_string(kMaxProbeBytes) + " are lent"};
+                std::to_string(kMaxProbeBytes) + " are possible"};
   }
   const bool self = context_.IsSelf(caller);
   const auto lent = std::count_if(slabs_.begin(), slabs_.end(),
@@ -40,13 +40,13 @@ Status ProbeSlabs::Check(const std::string& caller, const OpenProbeRequest& requ
                         slabs_.size() >= kMaxWithClosing;
   if (!self && too_many) {
     return {Code::kResourceExhausted, reasons::kQuota,
-            "node " + node + " lends no more memory to probes just now"};
+            "node " + node + " has no more memory for probes at the moment"};
   }
   const NodeCapability& here = catalog_.capabilities();
   const MemoryCapability* memory = here.FindMemory(request.memory, request.device);
   if (memory == nullptr || context_.FindMemory(request.memory) == nullptr) {
     return {Code::kNotFound, reasons::kDeviceNotFound,
-            "node " + node + " has no such memory to probe"};
+            "node " + node + " does not have the memory that the probe names"};
   }
   if (memory->viability.viable) return OkStatus();
   return {Code::kFailedPrecondition, memory->viability.reason, memory->viability.detail,

@@ -23,19 +23,19 @@ Status InUse(const Buffer& buffer) {
     return {Code::kFailedPrecondition, reasons::kBufferInUse,
             "buffer \"" + buffer.name + "\" has " + std::to_string(buffer.views.size()) +
                 " view(s) of its memory, the first of them " + buffer.views.begin()->ToString(),
-            "remove these first, or remove with --force, which removes them too"};
+            "remove the views first, or use --force, which removes them too"};
   }
   if (buffer.users.empty()) {
     return {Code::kFailedPrecondition, reasons::kBufferInUse,
             "buffer \"" + buffer.name + "\" is mapped by " +
                 std::to_string(buffer.mapped_by.size()) + " client(s), the first of them " +
                 buffer.mapped_by.begin()->second,
-            "have them close their mappings, or remove with --force, which takes them back"};
+            "have the clients close their mappings, or use --force, which revokes them"};
   }
   return {Code::kFailedPrecondition, reasons::kBufferInUse,
           "buffer \"" + buffer.name + "\" is used by " + std::to_string(buffer.users.size()) +
               " transfer(s), the first of them " + buffer.users.begin()->str(),
-          "wait for them, cancel them, or remove with --force"};
+          "wait for the transfers, cancel them, or use --force"};
 }
 
 // The kind of memory. The memory of a process counts as "host" or "cuda", although the process
@@ -67,7 +67,7 @@ void Buffers::Create(const Principal& who, const CreateBufferRequest& request,
   // The kind of memory whose device this is; where none knows it, the answer that says most.
   Status unknown(Code::kNotFound, reasons::kDeviceNotFound,
                  "node " + context_.node() + " has no memory \"" + Printable(request.memory) + "\"",
-                 "use host, or cuda:0 and the like; see onecopy node show");
+                 "use host, or a GPU such as cuda:0; see onecopy node show");
   Memory* memory = nullptr;
   std::string device;
   for (Memory* candidate : context_.memories) {
@@ -111,7 +111,7 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
   if (client->remote) {
     return reply(Status(Code::kFailedPrecondition, reasons::kNotServed,
                         "memory of a program on another machine cannot be registered with node " +
-                            context_.node() + ": there is no way to pass it over a network",
+                            context_.node() + ": memory cannot be passed over a network",
                         "let the daemon allocate the buffer (CreateBuffer), or register with the "
                         "daemon of the program's own machine"));
   }
@@ -311,7 +311,7 @@ Result<BufferId> Buffers::AddView(const Principal& who, Buffer draft) {
   Buffer* const memory = FindById(*draft.view_of);
   if (memory == nullptr || !memory->removing.ok()) {
     return Status(Code::kNotFound, reasons::kBufferNotFound,
-                  "the buffer that has the view's memory is being removed");
+                  "the buffer of the view is being removed");
   }
   if (draft.name.empty()) draft.name = ChooseName(who.session);
   ONECOPY_RETURN_IF_ERROR(CheckNew(draft.name));
@@ -355,7 +355,7 @@ Result<Buffer*> Buffers::Find(const std::string& name, bool files) {
   if (meant && buffer->removing.ok()) return buffer;
   return Status(Code::kNotFound, reasons::kBufferNotFound,
                 "node " + context_.node() + " has no buffer \"" + Printable(name) + "\"",
-                "see `onecopy buffer ls " + context_.node() + "`, or make it on node " +
+                "see `onecopy buffer ls " + context_.node() + "`, or create it on node " +
                     context_.node() + ": `onecopy buffer create " + Printable(name) +
                     " --size SIZE`");
 }

@@ -10,7 +10,7 @@ Result<BufferId> Buffers::AddFile(const Principal& who, const std::string& name,
                                   std::unique_ptr<Region> file, bool kept) {
   if (sessions_.Identity(who.session) == nullptr) {
     return Status(Code::kAborted, reasons::kOwnerDied,
-                  "the client went away while its file was looked at");
+                  "the client ended while its file was opened");
   }
   Buffer draft;
   draft.name = name;

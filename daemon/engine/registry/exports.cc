@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kGrace{10};
 Status CheckPath(const std::string& path) {
   if (IsShortestPath(path)) return OkStatus();
   return {Code::kInvalidArgument, reasons::kBadEndpoint,
-          "\"" + Printable(path) + "\" is no way to name a file of a node",
+          "\"" + Printable(path) + "\" does not name a file on a node",
           "write an absolute path without . or .. and with single slashes: NODE:/data/model.bin"};
 }
 
@@ -172,18 +172,17 @@ void Exports::Open(const Principal& who, Asked asked, Reply<BufferId> reply) {
   if (Status wrong = CheckPath(asked.path); !wrong.ok()) return answer(wrong);
   const ExportOptions* const found = Find(who, asked.path, asked.file.use);
   if (found == nullptr) {
-    return answer(Status(Code::kPermissionDenied, reasons::kAccessDenied,
-                         OwnerOf(who).ToString() + " may not " + doing + " " +
-                             Printable(asked.path) + " of node " + context.node() +
-                             ": it is below no folder that is exported to that user" +
-                             (reads ? "" : " for writing"),
-                         "have it exported there, by [exports.NAME] in the configuration of "
-                         "onecopyd, or copied " +
-                             std::string(reads ? "into" : "from") + " a buffer"));
+    return answer(Status(
+        Code::kPermissionDenied, reasons::kAccessDenied,
+        OwnerOf(who).ToString() + " may not " + doing + " " + Printable(asked.path) + " of node " +
+            context.node() + ": no folder above it is exported to that user" +
+            (reads ? "" : " for writing"),
+        "export its folder there, by [exports.NAME] in the configuration of onecopyd, or copy it " +
+            std::string(reads ? "into" : "from") + " a buffer"));
   }
   if (context.FindStore(false) == nullptr) {
     return answer(Status(Code::kFailedPrecondition, reasons::kNotServed,
-                         "the onecopyd of node " + context.node() + " moves no files"));
+                         "the onecopyd of node " + context.node() + " does not move files"));
   }
   Result<Charges> charges = TakeRoom(who);
   if (!charges.ok()) return answer(charges.status());

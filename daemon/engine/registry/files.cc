@@ -22,7 +22,7 @@ struct Passed {
 Status Files::Check(const TransferRequest& request) const {
   if (request.source.fd_handle != 0 && request.destination.fd_handle != 0) {
     return {Code::kInvalidArgument, reasons::kBadEndpoint, "both ends are files",
-            "copy a file from or to a buffer"};
+            "copy between a file and a buffer"};
   }
   const Endpoint& end = request.source.fd_handle != 0 ? request.source : request.destination;
   if (!end.buffer.empty()) {
@@ -32,15 +32,15 @@ Status Files::Check(const TransferRequest& request) const {
   if (!request.more_sources.empty() || !request.more_destinations.empty() ||
       !request.part_of.empty()) {
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
-            "a file is copied from or to one buffer at a time, and not as a part of anything"};
+            "a file can be copied only from or to one buffer, not as part of a larger transfer"};
   }
   if (!context_.IsSelf(end.node)) {
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
-            "a descriptor of node " + context_.node() + " is no file of node " + end.node,
-            "leave out the node of the end that is a file"};
+            "a descriptor of node " + context_.node() + " is not a file of node " + end.node,
+            "leave out the node at the end that is a file"};
   }
   if (context_.FindStore(false) != nullptr) return OkStatus();
-  return {Code::kFailedPrecondition, reasons::kNotServed, "this onecopyd moves no files"};
+  return {Code::kFailedPrecondition, reasons::kNotServed, "this onecopyd does not move files"};
 }
 
 void Files::Open(const Principal& who, TransferRequest request, Reply<TransferRequest> reply) {

@@ -36,12 +36,12 @@ Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, con
                                  std::optional<std::chrono::milliseconds> lifetime) {
   if (!read && !write) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "a grant that allows neither reading nor writing", "grant read, write or both");
+                  "the grant allows neither reading nor writing", "grant read, write or both");
   }
   if (lifetime && (lifetime->count() <= 0 || *lifetime > kLongest)) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "a grant lives for more than nothing and at most ten years",
-                  "leave the time out for no end");
+                  "a grant's lifetime must be more than 0 and at most ten years",
+                  "leave out the time for a grant without end");
   }
   const Owner payer = PayerAt(context_.node(), buffer.owner.node, buffer.owner);
   ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge charge,
@@ -130,7 +130,7 @@ Result<std::optional<GrantId>> Grants::Check(const Principal& who, const Buffer&
     return Status(Code::kPermissionDenied, reasons::kGrantExpired,
                   "the right of " + asking.ToString() + " to " + verb + " buffer \"" + buffer.name +
                       "\" has expired",
-                  "ask its owner " + buffer.owner.ToString() + " for another");
+                  "ask its owner " + buffer.owner.ToString() + " for a new grant");
   }
   return Status(Code::kPermissionDenied, reasons::kNotOwner,
                 asking.ToString() + " may not " + verb + " bytes " + std::to_string(range.offset) +
@@ -171,9 +171,9 @@ Result<Buffer*> Grants::FindKnown(Buffers& buffers, const Principal& who, const 
   const Result<Buffer*> found = buffers.Find(name, files);
   if (found.ok() && Knows(who, **found)) return found;
   if (found.ok()) NoteRefusal(who, **found);
-  std::string remedy = "see `onecopy buffer ls " + context_.node() + "`, make it on node " +
+  std::string remedy = "see `onecopy buffer ls " + context_.node() + "`, create it on node " +
                        context_.node() + ": `onecopy buffer create " + Printable(name) +
-                       " --size SIZE`, or have its owner let you use it: `onecopy grant add`";
+                       " --size SIZE`, or ask its owner for access: `onecopy grant add`";
   const Owner asking{who.uid, who.node};
   const std::string domain = owners_.DomainRemedy(asking, {who.uid, context_.node()});
   if (!domain.empty()) remedy += "; " + domain;

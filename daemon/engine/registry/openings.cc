@@ -11,7 +11,7 @@ namespace onecopy::engine {
 namespace {
 
 Status NotNeeded() {
-  return {Code::kAborted, reasons::kCancelled, "the way is not needed any more"};
+  return {Code::kAborted, reasons::kCancelled, "the route is no longer needed"};
 }
 
 }  // namespace

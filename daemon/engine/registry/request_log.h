@@ -53,7 +53,7 @@ class RequestLog {
     if (entry.content != memory_.ContentOf(content)) {
       return Status(Code::kInvalidArgument, reasons::kRequestIdReused,
                     "request id \"" + request_id + "\" was used before for another request",
-                    "give each request an id of its own");
+                    "give each request its own id");
     }
     if (entry.made) return Seen{Action::kRepeat, entry.made};
     entry.waiting.push_back(std::move(when_known));
@@ -79,10 +79,8 @@ class RequestLog {
   // The request was carried out, and must not be again.
   static Status Forgotten(const std::string& request_id) {
     return {Code::kAlreadyExists, reasons::kRequestForgotten,
-            "request \"" + request_id +
-                "\" has been carried out, and what came of it is not known "
-                "any more",
-            "look at what it was to change, and ask under another id if it is still to be done"};
+            "request \"" + request_id + "\" was carried out, and its result is no longer known",
+            "check whether its change was made; if not, repeat it under another id"};
   }
 
  private:

@@ -11,9 +11,8 @@ namespace {
 constexpr size_t kTokenBytes = 16;
 
 Status NoSuchSession() {
-  return {
-      Code::kUnauthenticated, reasons::kNoSession, "no session is attached",
-      "attach again: a session ends with its connection to attach.sock, or its OpenSession stream"};
+  return {Code::kUnauthenticated, reasons::kNoSession, "no session is attached",
+          "reconnect: a session ends with its connection to attach.sock or its OpenSession stream"};
 }
 
 }  // namespace
@@ -97,8 +96,8 @@ Result<uint64_t> Sessions::Deposit(const SessionId& id, os::PassedFd fd, bool fi
   if (session.deposits.size() >= kMaxDeposits) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
                   "this session has passed " + std::to_string(kMaxDeposits) +
-                      " descriptors that are not used yet, and may pass no more",
-                  "register the buffers that they are meant for first");
+                      " descriptors that no buffer uses yet, which is the limit",
+                  "register their buffers first");
   }
   ONECOPY_RETURN_IF_ERROR(ledger_.TakeInto(session.deposited, Charged::kDescriptors,
                                            {session.identity.uid, node_},
@@ -115,9 +114,9 @@ Result<os::PassedFd> Sessions::Take(const SessionId& id, uint64_t fd_handle, boo
   if (deposit.empty() || deposit.mapped().file != file) {
     if (!deposit.empty()) found->second.deposited.GiveBack(1);
     return Status(Code::kInvalidArgument, reasons::kBadHandle,
-                  "fd_handle " + std::to_string(fd_handle) + " names no descriptor of " +
+                  "fd_handle " + std::to_string(fd_handle) + " does not name a descriptor of " +
                       (file ? "a file" : "memory") + " in this session",
-                  "pass the descriptor on attach.sock first; each one can be used once");
+                  "send the descriptor on attach.sock first; each one can be used once");
   }
   found->second.deposited.GiveBack(1);
   return std::move(deposit.mapped().fd);

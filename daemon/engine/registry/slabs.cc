@@ -18,7 +18,7 @@ void Slabs::OpenSlab(const SessionId& session, Reply<SlabGiven> reply) {
     // A client that had no room for its descriptors has none, and asks again.
     if (known->second.slab == nullptr || known->second.slab->region().use_count() > 1) {
       return reply(Status(Code::kAlreadyExists, reasons::kNameTaken,
-                          "this session has a slab, and memory that is copied through it"));
+                          "this session already has a slab, which its memory uses"));
     }
     std::exchange(known->second.slab, nullptr)
         ->End({Code::kAborted, reasons::kOwnerDied, "the client has asked for another slab"});
@@ -64,7 +64,7 @@ void Slabs::EndSession(const SessionId& session) {
   auto node = slabs_.extract(session);
   if (node.empty() || node.mapped().slab == nullptr) return;
   node.mapped().slab->End(
-      {Code::kAborted, reasons::kOwnerDied, "the client whose memory this is has gone"});
+      {Code::kAborted, reasons::kOwnerDied, "the client that owns this memory has gone"});
 }
 
 void Slabs::Clear() {

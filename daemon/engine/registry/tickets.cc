@@ -251,7 +251,7 @@ Result<Ticket> Tickets::Look(const std::string& reader, const std::string& text,
   if (found == nullptr || (*found)->destination_node != reader || (*found)->transfer != transfer) {
     return Status(Code::kPermissionDenied, reasons::kAccessDenied,
                   "node " + reader + " has no ticket for reading from node " + context_.node(),
-                  "the ticket may have expired: try again");
+                  "it may have expired: try again");
   }
   const Ticket& ticket = **found;
   const Buffer* buffer = buffers_.FindById(ticket.buffer);

@@ -34,8 +34,8 @@ bool IsSame(const Buffer& there, const Buffer& draft) {
 Result<Buffer> Views::Draft(const Principal& who, const ViewRequest& request) const {
   if (!needs_.context.IsSelf(request.range.node)) {
     return Status(Code::kInvalidArgument, reasons::kBadEndpoint,
-                  "a view is made on the buffer's own node, " + request.range.node,
-                  "ask for it there");
+                  "only the buffer's own node can make a view: " + request.range.node,
+                  "make it there");
   }
   ONECOPY_ASSIGN_OR_RETURN(const Buffer* const of,
                            needs_.grants.FindKnown(needs_.buffers, who, request.range.buffer));
@@ -43,12 +43,13 @@ Result<Buffer> Views::Draft(const Principal& who, const ViewRequest& request) co
     return Status(Code::kPermissionDenied, reasons::kNotOwner,
                   "buffer \"" + of->name + "\" belongs to " + of->owner.ToString() + ", not to " +
                       who.ToString(),
-                  "have its owner name the range, and give you a grant on that");
+                  "ask its owner for a view of the range and a grant on it");
   }
   if (HasGaps(*of)) {
-    return Status(Code::kInvalidArgument, reasons::kBadEndpoint,
-                  "buffer \"" + of->name + "\" is an array with gaps, and views are of memory",
-                  "make it a view of buffer " + of->view_of->ToString() + ", which has the memory");
+    return Status(
+        Code::kInvalidArgument, reasons::kBadEndpoint,
+        "buffer \"" + of->name + "\" is an array with gaps, and a view needs memory without gaps",
+        "make a view of buffer " + of->view_of->ToString() + ", which has the memory");
   }
   ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, RangeAsked(request, *of));
   Buffer draft;

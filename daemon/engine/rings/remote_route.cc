@@ -82,7 +82,7 @@ class Making : public std::enable_shared_from_this<Making> {
     const LinkCapability* link = needs_.catalog.capabilities().FindLink(path.link);
     if (link != nullptr && link->rdma && params_.into->needs_flush()) {
       return Fail(NotByRing("bytes that a network device writes into " + params_.into->step_name() +
-                            " must be flushed, which takes long"));
+                            " must be flushed, which is slow"));
     }
     range_ = std::make_shared<ImportedRange>(needs_.ranges, params_.source.node, path.link);
     Connect();

@@ -20,7 +20,7 @@ Result<RingEnd> FindRingEnd(Buffers& buffers, Grants& grants, const Principal& w
   if (access == Access::kWrite && buffer->keep_arrivals) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   "buffer \"" + buffer->name +
-                      "\" keeps what arrives in it, and nobody is told of what a ring carries");
+                      "\" keeps arrivals, and transfers by a ring do not report them");
   }
   if (HasGaps(*buffer)) {
     return Status(

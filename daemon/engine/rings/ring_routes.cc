@@ -31,7 +31,7 @@ void RingRoutes::Make(Params params, Reply<Made> reply) {
   if (from_here && to_here) return MakeInside(params, std::move(reply));
   if (to_here) return MakeFrom(std::move(params), std::move(reply));
   if (from_here) return MakeTo(std::move(params), std::move(reply));
-  reply(NotByRing("rings move bytes from a node or to it, and not between others"));
+  reply(NotByRing("rings move bytes from or to this node, not between two other nodes"));
 }
 
 Result<plan::Path> RingRoutes::MakePlan(const Place& source, const Place& destination,
@@ -266,7 +266,7 @@ pipeline::SmallGets::Explain RingRoutes::WhyClosed(const Principal& who, const E
                          if (!again.ok()) return told(again.status());
                          Forgo(needs_.context, needs_.peers.Find(there), id, denied);
                          told({Code::kUnavailable, reasons::kLinkDown,
-                               "the way was closed by its other end, and may be opened again: " +
+                               "the route was closed by its other end and can be opened again: " +
                                    denied.message(),
                                "ask again"});
                        });

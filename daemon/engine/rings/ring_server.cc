@@ -27,13 +27,13 @@ std::shared_ptr<void> ReleasedOn(Executor& engine, std::shared_ptr<ImportedRange
 Status CheckReadInPlace(const Buffer& buffer) {
   if (buffer.file) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "a file has no memory that another node reads in place"};
+            "a file cannot be read in place by another node"};
   }
   const Backing* const backing = buffer.region->backing();
   ONECOPY_RETURN_IF_ERROR(buffer.region->CheckUsable());
   if (backing == nullptr || backing->IsFull()) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kHasHoles,
-          "part of buffer \"" + buffer.name + "\" has never been written"};
+          "part of buffer \"" + buffer.name + "\" was never written"};
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ Result<RingServer::Begun> RingServer::Begin(const std::string& caller,
   ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, needs_.tickets.Take(caller, request.ticket, request.id));
   if (ticket.place.layout != nullptr) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "several ranges are not opened for small transfers");
+                  "small transfers cannot use several ranges");
   }
   ONECOPY_ASSIGN_OR_RETURN(
       const uint64_t number,

@@ -33,7 +33,7 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
     // A client that had no room for its descriptors has none, and asks again.
     if (!known->second->routes.empty()) {
       return reply(
-          Status(Code::kAlreadyExists, reasons::kNameTaken, "this session has a ring in use"));
+          Status(Code::kAlreadyExists, reasons::kNameTaken, "this session already uses a ring"));
     }
     charge = std::move(known->second->charge);
     EndSession(session);
@@ -127,13 +127,13 @@ Status Rings::WhatEnded(const ClientRing& ring, const RouteRecord& route) const 
     const Buffer* buffer = needs_.buffers.FindById(id);
     if (buffer == nullptr || !buffer->removing.ok()) {
       return {Code::kNotFound, reasons::kBufferNotFound,
-              "a buffer of the route was removed while that was made"};
+              "a buffer of the route was removed while the route was being made"};
     }
   }
   for (const GrantId& id : route.grants) {
     if (needs_.grants.Find(id) == nullptr) {
       return {Code::kPermissionDenied, reasons::kNotOwner,
-              "a right that the route was to rest on ended while that was made"};
+              "the right that the route needs ended while the route was being made"};
     }
   }
   return OkStatus();
@@ -206,7 +206,7 @@ bool Rings::MakeRoom(const std::vector<RingRef>& rings) {
   if (oldest == nullptr) return false;
   Revoke(*of, *oldest,
          {Code::kUnavailable, reasons::kQuota,
-          "the route was not used for a while, and made room for another one of its user"});
+          "the route was unused for a while, and was closed for a new route of its user"});
   return true;
 }
 

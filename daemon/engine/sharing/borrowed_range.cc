@@ -23,7 +23,7 @@ std::function<void()> BorrowedRange::OnRecall() {
     const auto self = weak.lock();
     if (self == nullptr || !self->recalled_.ok()) return;
     self->recalled_ = Status(Code::kAborted, reasons::kOwnerDied,
-                             "node " + self->params_.node + " has called the source's memory back");
+                             "node " + self->params_.node + " has revoked the source's memory");
     self->params_.recalled(self->recalled_);
   };
 }

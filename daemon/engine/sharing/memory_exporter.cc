@@ -15,7 +15,7 @@ constexpr std::chrono::seconds kRecallPatience{2};
 
 Status NotLent(const std::string& caller) {
   return {Code::kFailedPrecondition, reasons::kNotShareable,
-          "node " + caller + " has not borrowed that memory, or it was called back"};
+          "node " + caller + " has not borrowed that memory, or it was revoked"};
 }
 
 }  // namespace
@@ -42,8 +42,9 @@ void MemoryExporter::Lend(const std::string& caller, const ImportMemoryRequest& 
   // Found a moment ago, with the ticket.
   const RegionRef region = buffers_.FindById(id)->region;
   if (region->place().device.empty()) {
-    return reply(Status(Code::kFailedPrecondition, reasons::kNotShareable,
-                        "memory of " + region->step_name() + " is not shared with other daemons"));
+    return reply(
+        Status(Code::kFailedPrecondition, reasons::kNotShareable,
+               "memory of " + region->step_name() + " cannot be shared with other daemons"));
   }
   context_.workers.Run<SharedMemory>(
       {WorkerOf(region->place()), WholeNode(caller)}, [region] { return Share(*region); },
@@ -61,10 +62,11 @@ Result<MemoryExport> MemoryExporter::Hand(const std::string& caller, BufferId bu
   }
   if (buffers_.FindById(buffer) == nullptr) return NotLent(caller);
   if (shared->fds.size() > 1) {
-    return Status(Code::kFailedPrecondition, reasons::kNotShareable,
-                  "this GPU memory lies in " + std::to_string(shared->fds.size()) +
-                      " allocations, and is shared with another daemon only where it is one",
-                  "allocate it in one piece (torch: without expandable_segments)");
+    return Status(
+        Code::kFailedPrecondition, reasons::kNotShareable,
+        "this GPU memory lies in " + std::to_string(shared->fds.size()) +
+            " allocations, and can be shared with another daemon only if it is one allocation",
+        "allocate it in one piece (torch: without expandable_segments)");
   }
   os::UniqueFd fd;
   if (!shared->fds.empty()) fd = std::move(shared->fds.front());

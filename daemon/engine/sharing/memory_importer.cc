@@ -64,8 +64,8 @@ Status MemoryImporter::CheckRoutes(const std::string& node, const std::string& b
   if (theirs < kMaxHeld / 4 && all < kMaxHeld / 4 * 3) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kQuota,
           "routes of " + payer.ToString() + " keep memory of " + std::to_string(theirs) +
-              " buffers of other daemons mapped, and all routes of " + std::to_string(all),
-          "end sessions that need theirs no more"};
+              " buffers of other daemons mapped, and those of all users " + std::to_string(all),
+          "end sessions that no longer need theirs"};
 }
 
 void MemoryImporter::Get(const std::string& node, const std::string& buffer,
@@ -86,7 +86,7 @@ void MemoryImporter::Get(const std::string& node, const std::string& buffer,
     Held& held = found->second;
     if (held.dropped) {
       return reply(Status(Code::kFailedPrecondition, reasons::kNotShareable,
-                          "node " + node + " has just called that memory back"));
+                          "node " + node + " has just revoked that memory"));
     }
     if (held.region != nullptr) return reply(NewUse(key, held, std::move(user)));
     held.waiting.emplace_back(std::move(user), std::move(reply));
@@ -95,8 +95,8 @@ void MemoryImporter::Get(const std::string& node, const std::string& buffer,
   if (!MakeRoom()) {
     return reply(Status(Code::kFailedPrecondition, reasons::kQuota,
                         "transfers use memory of " + std::to_string(held_.size()) +
-                            " buffers of other daemons already",
-                        "try again when some have ended"));
+                            " buffers of other daemons, which is the limit",
+                        "try again after some have ended"));
   }
   Held& held = held_[key];
   held.buffer = buffer;
@@ -149,7 +149,7 @@ void MemoryImporter::Fetched(const Key& key, const std::string& how, Result<Regi
   auto waiting = std::exchange(found->second.waiting, {});
   if (!region.ok() || found->second.dropped) {
     const Status why = region.ok() ? Status(Code::kFailedPrecondition, reasons::kNotShareable,
-                                            "node " + key.first + " has called that memory back")
+                                            "node " + key.first + " has revoked that memory")
                                    : CannotImport(region.status());
     const std::shared_ptr<Answers> recalls = found->second.recalls;
     Forget(key);

@@ -141,12 +141,12 @@ void RegistrationCheck::EndLook(bool same) {
     ++next_look_;
     tries_ = 0;
   } else if (++tries_ == kTries) {
-    return End({Code::kFailedPrecondition, reasons::kBadHandle,
-                "buffer \"" + params_.buffer + "\": at byte " + std::to_string(look.offset) + " " +
-                    look.nic +
-                    " reads other bytes through the buffer's descriptor than are in the memory of "
-                    "its handle",
-                "pass a dma-buf descriptor that was exported of this very memory"});
+    return End(
+        {Code::kFailedPrecondition, reasons::kBadHandle,
+         "buffer \"" + params_.buffer + "\": at byte " + std::to_string(look.offset) + " " +
+             look.nic +
+             " reads different bytes through the buffer's descriptor than through its handle",
+         "pass a dma-buf descriptor of this same memory"});
   }
   BeginLook();
 }

@@ -33,9 +33,10 @@ void Registrations::Ensure(const std::string& link_name, const RegionRef& region
                   "node " + context_.node() + " has no link \"" + link_name + "\""});
   }
   if (region->slab() != nullptr) {
-    return reply({Code::kFailedPrecondition, reasons::kNotApplicable,
-                  "no link reaches " + region->step_name() + " memory: its client copies it",
-                  "let it pass through slots"});
+    return reply(
+        {Code::kFailedPrecondition, reasons::kNotApplicable,
+         "links cannot reach " + region->step_name() + " memory: only its client can copy it",
+         "use a path that goes through slots"});
   }
   std::erase_if(entries_, [](const auto& entry) {
     return entry.second.waiting.empty() && entry.second.region.expired();
@@ -83,7 +84,7 @@ void Registrations::Registered(const Key& key, const RegionRef& region,
   std::make_shared<RegistrationCheck>(context_, connections_, std::move(check))
       ->Start([this, key, region, client_buffer, payer](const Status& status) {
         if (!status.ok()) {
-          log::Warning("a link refuses a client's memory",
+          log::Warning("a link cannot use a client's memory",
                        {{"link", key.first}, {"why", status.ToString()}});
         }
         Conclude(key, region, client_buffer, payer, status);

@@ -33,8 +33,7 @@ bool SpansApart(std::vector<ByteRange> spans) {
 Status CheckWritten(const Uses& uses, OverlapBudget* budget) {
   return CheckAllApart(uses.written,
                        "buffer \"" + uses.buffer +
-                           "\" is named several times as a destination, and what is meant there "
-                           "overlaps",
+                           "\" is named several times as a destination, with ranges that overlap",
                        budget);
 }
 
@@ -53,7 +52,7 @@ Result<std::vector<StartRequest>> PartsOf(const StartRequest& whole) {
     const std::vector<Endpoint>& more = whole.asked.more_destinations;
     if (part.reservation.source.node != node || part.destination > more.size()) {
       return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                    "parts from several nodes, or to a destination that is not named");
+                    "the parts come from several nodes, or go to a destination that is not named");
     }
     parts.push_back(pattern);
     parts.back().id = PartId(whole.id, i);

@@ -133,7 +133,7 @@ void BundleRun::TellArrivals() {
     const bool told = needs_.arrivals.Deliver(*needs_.buffers.FindById(one.buffer),
                                               std::move(arrival), std::move(one.room));
     if (!one.message.empty() && !told) {
-      info.receipt.evidence["message"] = "told nobody: no one watched any more when the bytes came";
+      info.receipt.evidence["message"] = "message not delivered: no active watcher";
     }
   }
 }

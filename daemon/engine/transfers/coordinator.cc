@@ -81,17 +81,18 @@ Status CheckFiles(const TransferRequest& request) {
   const bool writes = !request.destination.file.empty();
   if (reads && writes) {
     return {Code::kInvalidArgument, reasons::kBadEndpoint, "both ends are files",
-            "copy the one into a buffer, and that into the other"};
+            "copy the first file into a buffer, then the buffer into the other file"};
   }
   const bool several = !request.more_sources.empty() || !request.more_destinations.empty();
   if ((reads || writes) && (several || !request.part_of.empty())) {
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
-            "a file is copied from or to one buffer at a time, and not as a part of anything",
-            "copy it by itself"};
+            "a file can be copied only from or to one buffer, not as part of a larger transfer",
+            "copy it on its own"};
   }
   if (request.sync && (!writes || !request.destination.buffer.empty())) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "sync is for a file that its node writes, and the destination is none", "leave it out"};
+            "sync applies to a destination file, and the destination is not a file",
+            "leave it out"};
   }
   return OkStatus();
 }
@@ -102,14 +103,14 @@ Status CompleteMore(const Endpoint& end, const char* which, std::vector<Endpoint
     ONECOPY_RETURN_IF_ERROR(CheckEnd(one, which));
     if (!one.file.empty()) {
       return {Code::kInvalidArgument, reasons::kBadEndpoint,
-              std::string("the ") + which + " names a file beside several buffers",
-              "copy a file from or to one buffer at a time"};
+              std::string("the ") + which + " names a file together with several buffers",
+              "run one copy for each file"};
     }
     if (one.node.empty()) one.node = end.node;
     if (one.node == end.node) continue;
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
             std::string("the ") + which + " is on node " + end.node + " and on node " + one.node,
-            "ask for a transfer for each pair of nodes"};
+            "request one transfer for each pair of nodes"};
   }
   return OkStatus();
 }
@@ -133,12 +134,12 @@ Status CheckBuffers(const TransferRequest& request, const RangeGroups& ranges) {
   const bool several = !request.more_sources.empty() || !request.more_destinations.empty();
   if (several && ranges.empty()) {
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
-            "several buffers are named, and no ranges of them",
-            "give each range the numbers of its buffers"};
+            "several buffers are named, but no ranges",
+            "give ranges, each with the numbers of its buffers"};
   }
   if (ranges.groups.size() > 1 && !request.part_of.empty()) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "a part of a series is between two buffers, and this one names more"};
+            "a part of a series needs exactly two buffers, and this one names more"};
   }
   return OkStatus();
 }
@@ -150,19 +151,19 @@ Status Muddled(const std::string& node) {
 
 Status TooOldForFiles(const std::string& node) {
   return {Code::kFailedPrecondition, reasons::kNotApplicable,
-          "the onecopyd of node " + node + " is too old to take bytes of another node's file",
-          "let the client read it through memory of its own, as `onecopy cp` does"};
+          "the onecopyd of node " + node + " is too old to receive another node's file",
+          "let the client read it through its own memory, as `onecopy cp` does"};
 }
 
 Status WritesNoFiles(const std::string& node) {
   return {Code::kFailedPrecondition, reasons::kNotApplicable,
           "the onecopyd of node " + node + " is too old to write files for other nodes",
-          "copy into a buffer of that node, and from there into the file, on that node"};
+          "copy into a buffer on that node; then, on that node, from the buffer into the file"};
 }
 
 Status GivenUp() {
   return {Code::kDeadlineExceeded, reasons::kDeadline,
-          "the transfer's deadline had passed when its source was promised"};
+          "the transfer's deadline passed before its source was reserved"};
 }
 
 uint64_t PayloadOf(const RangeGroups& ranges) {
@@ -202,7 +203,7 @@ void Coordinator::Create(const Principal& who, TransferRequest request, RangeGro
   if (wrong.ok()) wrong = CheckEnd(request.destination, "destination");
   if (wrong.ok()) wrong = CheckFiles(request);
   if (request.deadline && request.deadline->count() <= 0) {
-    wrong = {Code::kInvalidArgument, reasons::kBadArgument, "a deadline that has passed already"};
+    wrong = {Code::kInvalidArgument, reasons::kBadArgument, "the deadline has already passed"};
   }
   // What has begun may end.
   if (context_.draining && !request.validate_only && request.part_of.empty()) {

@@ -62,8 +62,8 @@ void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
 }
 
 std::string DestinationRun::WhatItWaitsFor() const {
-  if (between_) return "it was to begin anew, since " + lost_.message();
-  if (committing_) return "the bytes were in the file, and the disk had not all of it yet";
+  if (between_) return "it had to start again, because " + lost_.message();
+  if (committing_) return "the bytes were in the file, but not all of them on the disk yet";
   if (move_ == nullptr) return "the bytes had arrived, and their checksums were being computed";
   const std::string waits_for = move_->waits_for();
   if (!waits_for.empty()) return "it waited for " + waits_for;
@@ -159,7 +159,7 @@ void DestinationRun::Tick() {
   if (!IsLocal() && waited > std::chrono::seconds(1) && !needs_.peers.IsConnected(source)) {
     return Cancel({Code::kUnavailable, reasons::kPeerDown,
                    "node " + source + ", which sends the bytes, no longer answers",
-                   "try again when it is back: onecopy node ls"});
+                   "try again when it answers: onecopy node ls"});
   }
   if (waited > needs_.context.options.stall_timeout) {
     Cancel({Code::kDeadlineExceeded, reasons::kStalled,
@@ -232,11 +232,12 @@ void DestinationRun::TryAgain(MoveOutcome outcome) {
   const Status failure = outcome.status;
   if (lost_.ok()) lost_ = failure;
   record().info.receipt.attempts.back().bytes = outcome.bytes;
-  log::Info("connection lost, the transfer begins anew", {{"transfer", params_.request.id.str()},
-                                                          {"from", record().info.source.ToString()},
-                                                          {"path", params_.plan.path},
-                                                          {"bytes", std::to_string(outcome.bytes)},
-                                                          {"why", failure.ToString()}});
+  log::Info("connection lost, the transfer starts again",
+            {{"transfer", params_.request.id.str()},
+             {"from", record().info.source.ToString()},
+             {"path", params_.plan.path},
+             {"bytes", std::to_string(outcome.bytes)},
+             {"why", failure.ToString()}});
   Note(std::move(outcome));
   record().info.bytes_done = bytes_seen_ = 0;
   between_ = true;
@@ -330,13 +331,14 @@ void DestinationRun::Compare(const Result<std::string>& source, const Result<std
   if (!cancelled_.ok()) return End(cancelled_);
   for (const Result<std::string>* sum : {&source, &here}) {
     if (!sum->ok())
-      return End(sum->status().WithContext("the bytes have arrived, their checksum is not known"));
+      return End(
+          sum->status().WithContext("the data was transferred, but its checksum is unknown"));
   }
   record().info.receipt.checksum = ChecksumResult{kChecksumAlgorithm, *here, *source == *here};
   if (*source == *here) return Commit();
   End({Code::kDataLoss, reasons::kChecksumMismatch,
        "the source's checksum is " + *source + ", the destination's " + *here,
-       "was either changed meanwhile? if not, suspect memory or network"});
+       "check whether either end was changed meanwhile; if not, suspect memory or network"});
 }
 
 void DestinationRun::Commit() {
@@ -363,7 +365,7 @@ void DestinationRun::TellArrival() {
   const bool message = !arrival.message.empty();
   const bool told = needs_.arrivals.Deliver(*buffer, std::move(arrival), std::move(params_.room));
   if (message && !told) {
-    info.receipt.evidence["message"] = "told nobody: no one watched any more when the bytes came";
+    info.receipt.evidence["message"] = "message not delivered: no active watcher";
   }
 }
 

@@ -19,7 +19,7 @@ Status CheckComplete(const Reservation& source, const TransferId& id) {
   const bool complete = source.source.offset_bytes && source.source.bytes && !source.memory.empty();
   if (complete && !id.empty() && id.str().size() <= kMaxIdBytes) return OkStatus();
   return {Code::kInvalidArgument, reasons::kBadArgument,
-          "a transfer without an id or a complete source"};
+          "the transfer lacks an id or a complete source"};
 }
 
 Result<ByteRange> DestinationRange(const StartRequest& request, const Buffer& buffer) {
@@ -76,7 +76,7 @@ plan::DirectEnd DirectEndOf(const DirectWay* way, const ScatterEnd& file, const 
     return plan::DirectEnd{
         Viability::No(reasons::kNotApplicable, std::move(why), std::move(remedy))};
   };
-  if (way == nullptr) return no("the file was not opened for it", "");
+  if (way == nullptr) return no("the file was not opened for direct access", "");
   if (way->file == nullptr) {
     const Status& why = way->why_not;
     return {Viability::No(why.reason(), why.message(), why.remedy())};
@@ -87,7 +87,7 @@ plan::DirectEnd DirectEndOf(const DirectWay* way, const ScatterEnd& file, const 
     const uint64_t element = layout == nullptr ? 0 : layout->least_element();
     if (element == 0 || (element >= grain && payload / element <= kMostElements)) continue;
     return no("some of its ranges are strided, with elements of " + std::to_string(element) +
-                  " bytes, of which no drive reads so many",
+                  " bytes, which are not whole blocks of a drive",
               "");
   }
   uint64_t whole = 0;
@@ -169,7 +169,7 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
     return Status(
         Code::kInvalidArgument, reasons::kBadEndpoint,
         "both ends are files, " + Printable(source.source.file) + " and " + Printable(buffer->name),
-        "copy the one into a buffer, and that into the other");
+        "copy the first file into a buffer, then the buffer into the other file");
   }
   ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, DestinationRange(request, *buffer));
   const ScatterRef& ranges = request.ranges;
@@ -178,7 +178,7 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
                   "the source's range has " + std::to_string(source_range.bytes) +
                       " bytes, the destination's " + std::to_string(expected),
-                  "leave one of the lengths out, or make them equal");
+                  "leave out one of the lengths, or make them equal");
   }
   ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant,
                            needs_.grants.Check(who, *buffer, range, Access::kWrite));
@@ -213,7 +213,7 @@ Result<Ticket> Destinations::OwnTicket(const std::string& caller,
   ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, needs_.tickets.Look(self, said.ticket, request.id));
   if (ticket.owner == Owner{request.uid, caller}) return ticket;
   return Status(Code::kPermissionDenied, reasons::kAccessDenied,
-                "the ticket was not given to " + Owner{request.uid, caller}.ToString());
+                "the ticket was not issued to " + Owner{request.uid, caller}.ToString());
 }
 
 Result<TransferInfo> Destinations::Accept(const std::string& caller, const StartRequest& request,

@@ -274,7 +274,7 @@ void LocalMove::TellOfFile(const Region& end, MoveOutcome& outcome) const {
   outcome.taken = kBouncePath;
   outcome.not_taken =
       Refusal{path_.path, std::string(reasons::kCompatibilityMode),
-              "bytes went another way than the library had said: " + way->file->how(),
+              "the bytes took another way than the library announced: " + way->file->how(),
               "see onecopy doctor, and gdscheck -p"};
 }
 
@@ -283,8 +283,8 @@ std::string LocalMove::Placement() const {
   if (!path_.via.empty()) return path_.placement;
   std::string seen;
   for (const Bounce& bounce : bounces_) seen = bounce.slots->seen_on();
-  return path_.placement +
-         (seen.empty() ? "; the kernel does not say where they lie" : "; seen to lie on " + seen);
+  return path_.placement + (seen.empty() ? "; the kernel does not report where they lie"
+                                         : "; seen to lie on " + seen);
 }
 
 void LocalMove::Stop(const Status& why) {

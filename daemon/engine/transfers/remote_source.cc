@@ -69,7 +69,7 @@ void RemoteSource::Finished(bool stopped, uint64_t bytes, Result<FinishReply> re
                        "node " + node_ +
                            ", which sends the bytes, no longer answers; before that, " +
                            outcome_.status.message(),
-                       "try again when it is back: onecopy node ls"};
+                       "try again when it answers: onecopy node ls"};
   }
   outcome_.steps.insert(outcome_.steps.begin(), steps.begin(), steps.end());
   End();

@@ -52,7 +52,7 @@ Status RemoteTransfers::OnReport(const std::string& caller, const TransferInfo& 
   TransferRecord* record = transfers_.Find(said.id);
   if (found == awaited_.end() || found->second.destination != caller || record == nullptr) {
     return {Code::kNotFound, reasons::kTransferNotFound,
-            "node " + context_.node() + " waits for no word from node " + caller +
+            "node " + context_.node() + " does not expect a report from node " + caller +
                 " about that transfer"};
   }
   found->second.heard = true;
@@ -135,8 +135,8 @@ void RemoteTransfers::GiveUp(const TransferId& id, const Status& why) {
   const Status unconfirmed(
       Code::kDeadlineExceeded, reasons::kUnconfirmed,
       "node " + destination + " decides this transfer's outcome and " +
-          (heard ? "has not said how it ended: " : "cannot be heard: ") + why.message(),
-      "the outcome will show here when node " + destination + " is back; or ask there");
+          (heard ? "has not reported how it ended: " : "does not answer: ") + why.message(),
+      "the outcome appears here when node " + destination + " answers again; or ask there");
   // To the destination it says why, not that this node does not know the outcome.
   if (record->run != nullptr) record->run->Cancel(why);
   record->info.state = TransferState::kUnconfirmed;
@@ -188,7 +188,7 @@ void RemoteTransfers::PeerMet(const std::string& node, bool restarted) {
       transfers_.Conclude(
           *record, {Code::kAborted, reasons::kPeerRestarted,
                     "node " + node + ", which decides this transfer's outcome, has restarted",
-                    "its buffers are gone: create them and start the transfer anew"});
+                    "its buffers are lost: create them and start the transfer again"});
       continue;
     }
     Ask(id, node);

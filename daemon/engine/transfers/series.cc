@@ -24,7 +24,7 @@ constexpr size_t kMaxEndedParts = 128;  // kept of one series
 
 Status NoSeries(const std::string& node, const TransferId& id) {
   return {Code::kNotFound, reasons::kTransferNotFound,
-          "node " + node + " has no series " + Printable(id.str()) + " of yours"};
+          "node " + node + " does not have a series " + Printable(id.str()) + " of yours"};
 }
 
 // What the client does itself: between its file and its memory.
@@ -99,12 +99,11 @@ Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
   if (file.file.empty() || !file.buffer.empty() || !buffer.file.empty() || buffer.buffer.empty() ||
       !context.IsSelf(file.node)) {
     return Status(Code::kInvalidArgument, reasons::kBadEndpoint,
-                  "a series is between a file on node " + context.node() + " and a buffer");
+                  "a series needs one file on node " + context.node() + " and one buffer");
   }
   if (!buffer.node.empty()) ONECOPY_RETURN_IF_ERROR(CheckName(buffer.node, "node"));
   if (request.deadline && request.deadline->count() <= 0) {
-    return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "a deadline that has passed already");
+    return Status(Code::kInvalidArgument, reasons::kBadArgument, "the deadline has already passed");
   }
   for (Endpoint* end : {&file, &buffer}) {
     if (end->node.empty()) end->node = context.node();
@@ -211,7 +210,7 @@ Status Series::Adopt(const Principal& who, TransferRequest& part, const Transfer
   }
   if (part.policy != Policy() || part.checksum || part.deadline) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "policy, checksum and deadline of a part are those of its series"};
+            "a part has the policy, checksum and deadline of its series, and cannot set its own"};
   }
   part.policy = deciding->policy;
   part.checksum = deciding->checksum;
@@ -254,7 +253,7 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
     return deciding_.contains(said.id) ? OkStatus() : NoSeries(caller, said.id);
   }
   if (said.id.empty() || said.id.str().size() > kMaxIdBytes) {
-    return {Code::kInvalidArgument, reasons::kBadArgument, "a series without an id"};
+    return {Code::kInvalidArgument, reasons::kBadArgument, "the series has no id"};
   }
   if (const TransferRecord* known = transfers_.Find(said.id)) {
     // One of several buffers is known where it was ordered, and decided by the caller.
@@ -269,7 +268,7 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
       return OkStatus();
     }
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "transfer " + Printable(said.id.str()) + " is no series of node " + caller};
+            "transfer " + Printable(said.id.str()) + " is not a series of node " + caller};
   }
   TransferInfo info;
   info.id = said.id;

@@ -32,7 +32,7 @@ MemoryImporter::Recalled SharedMove::OnRecall() {
     if (self == nullptr) return;
     self->recalled_ =
         Status(Code::kAborted, reasons::kOwnerDied,
-               "node " + self->params_.source_node + " has called the source's memory back");
+               "node " + self->params_.source_node + " has revoked the source's memory");
     if (self->chain_ != nullptr) self->chain_->Stop(self->recalled_);
   };
 }

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kTellPause{1000};
 
 Status NotInPlace(const std::string& file) {
   return {Code::kInvalidArgument, reasons::kBadArgument,
-          file + " has no memory that another node reads in place: it is read through slots"};
+          file + " cannot be read in place by another node: it is read through slots"};
 }
 
 }  // namespace
@@ -92,8 +92,8 @@ void SourceRun::OpenInPlace(const PrepareRequest& request) {
         if (!holes.ok()) return self->Cancel(holes.status());
         if (!*holes) return self->Register(span, nics);
         self->Cancel({Code::kFailedPrecondition, reasons::kHasHoles,
-                      "part of the source has never been written, and its client gave it no memory",
-                      "write to it first, or let it pass through slots"});
+                      "part of the source was never written and has no memory yet",
+                      "write it first, or use a path that goes through slots"});
       });
 }
 
@@ -173,7 +173,7 @@ void SourceRun::LimitWaiting() {
   }
   Cancel({heard ? Code::kDeadlineExceeded : Code::kUnavailable,
           heard ? reasons::kStalled : reasons::kPeerDown,
-          "node " + destination_ + " has not read what was staged for it for " +
+          "node " + destination_ + " has not read its staged bytes for " +
               std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()) +
               " s, and other transfers wait for these slots"});
 }
@@ -238,8 +238,8 @@ void SourceRun::AfterClosed() {
 
 void SourceRun::Finish(const FinishRequest& request, Reply<FinishReply> reply) {
   if (finish_) {
-    return reply(Status(Code::kFailedPrecondition, reasons::kBadArgument,
-                        "the transfer is being finished already"));
+    return reply(
+        Status(Code::kFailedPrecondition, reasons::kBadArgument, "the transfer is already ending"));
   }
   finish_ = request;
   finish_reply_ = std::move(reply);

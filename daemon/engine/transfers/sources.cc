@@ -23,11 +23,11 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   }
   if (request.staged && request.loan != 0) {
     return refuse({Code::kInvalidArgument, reasons::kBadArgument,
-                   "a source that is read in place cannot be staged, too"});
+                   "a source that is read in place cannot be staged as well"});
   }
   if (request.staged && request.chunk_bytes < kMinChunkBytes) {
-    return refuse(
-        {Code::kInvalidArgument, reasons::kBadSize, "a staged transfer in chunks below 4 KiB"});
+    return refuse({Code::kInvalidArgument, reasons::kBadSize,
+                   "a staged transfer cannot have chunks below 4 KiB"});
   }
   // Before the ticket, which the reader needs once more where its connection is gone.
   Result<Connections::Serving> connection = Connections::Serving();
@@ -49,7 +49,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   // The whole is charged, and its parts are not.
   if (ticket->part() && (!request.series || request.series->id != ticket->whole)) {
     return refuse({Code::kInvalidArgument, reasons::kBadArgument,
-                   "the ticket is for a part of another transfer than the one that is named"});
+                   "the ticket belongs to a part of another transfer"});
   }
   if (request.loan != 0) {
     if (Status lent = needs_.runs.exporter.Check(caller, ticket->memory, request.loan);
@@ -93,7 +93,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     if (!added.ok()) return refuse(added.status());
     record = *added;
   } else if (runs_.contains(request.id) || IsFinal(record->info.state)) {
-    return refuse({Code::kAlreadyExists, reasons::kNameTaken, "the transfer was prepared before"});
+    return refuse({Code::kAlreadyExists, reasons::kNameTaken, "the transfer was already prepared"});
   }
   if (ticket->grant) record->grants.push_back(*ticket->grant);
   record->info.plan = request.transfer.plan;
@@ -123,7 +123,7 @@ void Sources::BeginAgain(const std::string& caller, PrepareRequest request,
         }
         Prepare(caller, std::move(request), std::move(reply));
       });
-  run->Cancel({Code::kCancelled, reasons::kCancelled, "the destination begins anew"});
+  run->Cancel({Code::kCancelled, reasons::kCancelled, "the destination starts again"});
 }
 
 void Sources::Finish(const std::string& caller, const FinishRequest& request,
@@ -134,14 +134,14 @@ void Sources::Finish(const std::string& caller, const FinishRequest& request,
   }
   if (found == runs_.end() || found->second->destination() != caller) {
     return reply(Status(Code::kNotFound, reasons::kTransferNotFound,
-                        "node " + needs_.runs.context.node() + " sends no transfer " +
+                        "node " + needs_.runs.context.node() + " is not the source of transfer " +
                             request.id.str() + " to node " + caller));
   }
   const std::shared_ptr<SourceRun> run = found->second;
   if (request.channel != 0 && run->channel() != request.channel) {
     return reply(Status(Code::kNotFound, reasons::kTransferNotFound,
                         "node " + caller + " has begun transfer " + request.id.str() +
-                            " anew since: what it finishes has ended"));
+                            " again since then; the run that it ends is over"));
   }
   run->Finish(request, std::move(reply));
 }

@@ -273,8 +273,8 @@ Result<ClientApi::WatchId> Transfers::Watch(const TransferId& id,
   TransferRecord* record = Find(id);
   if (record == nullptr) {
     return Status(Code::kNotFound, reasons::kTransferNotFound,
-                  "node " + context_.node() + " knows no transfer " + Printable(id.str()),
-                  "onecopy transfer ls shows those it knows");
+                  "node " + context_.node() + " does not know transfer " + Printable(id.str()),
+                  "onecopy transfer ls lists those it knows");
   }
   const ClientApi::WatchId watch = next_watch_++;
   if (!IsFinal(record->info.state)) {

@@ -46,9 +46,9 @@ TEST_CASE("a report of nothing usable says what is wrong, and writes no page") {
   refuses("/nonexistent/rows.json", 3, "cannot be read");
   refuses(folder.path().string(), 3, "cannot be read");
   refuses(with(""), 2, "empty");
-  refuses(with("[{\"work\": \"tcp ho"), 2, "no JSON document");
-  refuses(with(std::string("\0\xff rubbish", 10)), 2, "no JSON document");
-  refuses(with("{\"rows\": []}"), 2, "no list");
+  refuses(with("[{\"work\": \"tcp ho"), 2, "not a JSON document");
+  refuses(with(std::string("\0\xff rubbish", 10)), 2, "not a JSON document");
+  refuses(with("{\"rows\": []}"), 2, "not a list");
   refuses(with("[]"), 2, "no rows");
   refuses(with("[{}]"), 2, "row 1: there is no \"work\"");
 }

@@ -62,7 +62,7 @@ TEST_CASE("what is no regular file is refused") {
   }
 }
 
-TEST_CASE("a descriptor gives the rights with which it was opened, and no others") {
+TEST_CASE("open the file for that access, and pass the new descriptor") {
   StoreCase stores;
   const Folder folder(FileSystems().front());
   WritePattern(folder / "a", 4096, 1);

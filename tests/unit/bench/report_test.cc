@@ -79,14 +79,14 @@ TEST_CASE("what is no list of rows is said to be wrong, and where") {
   };
   says("", "empty");
   says(" \n", "empty");
-  says("rubbish", "no JSON document");
-  says("\x80\xff\x01", "no JSON document");
-  says("[{\"work\": 1e999}]", "no JSON document");
-  says("{}", "no list");
+  says("rubbish", "not a JSON document");
+  says("\x80\xff\x01", "not a JSON document");
+  says("[{\"work\": 1e999}]", "not a JSON document");
+  says("{}", "not a list");
   says("[]", "no rows");
   says("[3]", "row 1 is no object");
   const std::string whole = ToJson(SomeRows(), kRun);
-  says(whole.substr(0, whole.size() / 2), "no JSON document");
+  says(whole.substr(0, whole.size() / 2), "not a JSON document");
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string text = whole;
     return text.replace(text.find(from), from.size(), to);
@@ -125,7 +125,7 @@ TEST_CASE("the page holds tables and drawings, and needs nothing else") {
   CHECK(Has(page, "Bandwidth over size, between nodes"));
   CHECK(Has(page, "Share of the ceiling between nodes"));
   CHECK(Has(page, "Copies against bandwidth"));
-  CHECK(Has(page, "<h2>What is to be reached</h2>"));
+  CHECK(Has(page, "<h2>Targets</h2>"));
   CHECK(Has(page, "no &lt;GPU&gt; &amp; &quot;none&quot; (buy one)"));
   CHECK_FALSE(Has(page, "Bandwidth over size, inside a node"));  // nothing was measured there
   for (const char* outside : {"<script", "http", "src=", "href=", "url("}) {
@@ -138,7 +138,7 @@ TEST_CASE("the page holds tables and drawings, and needs nothing else") {
 
 TEST_CASE("a page of rows without figures is a page, and odd figures draw no nonsense") {
   const Row waived = Waived({.work = "w"}, {Code::kNotFound, "R", "d"});
-  CHECK(Has(PageOf({{waived, {}}}), "a machine that did not say what it is"));
+  CHECK(Has(PageOf({{waived, {}}}), "an unknown machine"));
   Row zero = Measured("w", "tcp-direct", 4096);
   zero.values = zero.ceiling_values = {0, 0, 0};
   Row huge = Measured("w", "tcp-direct", std::numeric_limits<uint64_t>::max());

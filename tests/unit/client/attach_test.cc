@@ -128,7 +128,7 @@ TEST_CASE("a socket that a dead daemon left behind is told apart from none") {
   Listen(dir, SOCK_SEQPACKET);  // closed at once
   const Status status = ConnectError(dir.path());
   CHECK(status.reason() == onecopy::reasons::kDaemonUnreachable);
-  CHECK(status.message().find("left behind") != std::string::npos);
+  CHECK(status.message().find("left it behind") != std::string::npos);
 }
 
 TEST_CASE("something else at attach.sock is no daemon") {

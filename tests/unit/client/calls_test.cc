@@ -183,7 +183,7 @@ TEST_CASE("nodes are listed to the last page, and shown with all that they can d
     WithGpus()(node, plan);
     if (node != "east") return;
     plan.options.uid_domain = "lab";
-    plan.options.reconnect_least = plan.options.reconnect_most = std::chrono::minutes(1);
+    plan.options.reconnect_delay_min = plan.options.reconnect_delay_max = std::chrono::minutes(1);
     for (size_t i = 0; i < kAway; ++i) {
       plan.options.peers.push_back({"z" + std::to_string(1000 + i), "127.0.0.1:1", {}});
     }

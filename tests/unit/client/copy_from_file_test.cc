@@ -321,7 +321,7 @@ TEST_CASE("the policy of a file copy counts the client's own pass") {
   CHECK(status.reason() == reasons::kPolicyUnmet);
   REQUIRE_FALSE(status.refusals().empty());
   CHECK(std::any_of(status.refusals().begin(), status.refusals().end(), [](const auto& refusal) {
-    return refusal.detail.find("the client's own for its file included") != std::string::npos;
+    return refusal.detail.find("including the client's own copy of its file") != std::string::npos;
   }));
   CHECK(onecopy::PlanFileToBuffer(f.client, {path}, {"west", "b", {}, {}}, options)
             .status()

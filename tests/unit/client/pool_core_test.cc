@@ -357,12 +357,12 @@ TEST_CASE("what is not allocated cannot be given back, and nothing changes") {
     fixture.CheckTables();
   };
   refused(one + 256, 0, reasons::kBadPointer, "256 bytes behind its beginning");
-  refused(one + 1024, 0, reasons::kBadPointer, "is free already");
-  refused(&elsewhere, 0, reasons::kBadPointer, "not of this pool");
+  refused(one + 1024, 0, reasons::kBadPointer, "is already free");
+  refused(&elsewhere, 0, reasons::kBadPointer, "does not belong to this pool");
   refused(one, 999, reasons::kSizeMismatch, "1000 bytes");
   CHECK(fixture.pool.statistics().blocks_in_use == 1);
   fixture.Give(one, 0, 1000);
-  refused(one, 1000, reasons::kBadPointer, "given back twice");
+  refused(one, 1000, reasons::kBadPointer, "freed twice");
   CHECK(fixture.pool.statistics().failures == 5);
   fixture.Give(nullptr);
   CHECK(fixture.pool.Allocate(0, 0).status().reason() == reasons::kBadSize);

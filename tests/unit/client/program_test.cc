@@ -84,19 +84,47 @@ TEST_CASE("wrong words are named") {
   CHECK(Has(Onecopy({"cp", "a"}).err, "cp takes one source and one destination [BAD_ARGUMENT]"));
   CHECK(Has(Onecopy({"cp"}).err, "cp takes one source and one destination"));
   CHECK(Has(Onecopy({"explain", "a", "b", "c"}).err,
-            "explain takes one source and one destination, and \"c\" is left over"));
+            "explain takes one source and one destination, and \"c\" is one too many"));
   CHECK(Has(Onecopy({"cp", "a", "b", "--unknown"}).err,
-            "\"--unknown\" is no option of `onecopy cp`"));
+            "\"--unknown\" is not an option of `onecopy cp`"));
   for (const auto& arguments : std::vector<std::vector<std::string>>{
            {"nonsense"}, {"nonsense", "--help"}, {"--help", "nonsense"}}) {
     const Run run = Onecopy(arguments);
     CHECK(run.exit_status == 2);
     CHECK(run.out.empty());
-    CHECK(Has(run.err, "\"nonsense\" is no command of `onecopy`"));
+    CHECK(Has(run.err, "\"nonsense\" is not a command of `onecopy`"));
   }
   const Run nested = Onecopy({"buffer", "nonsense", "--help"});
   CHECK(nested.exit_status == 2);
-  CHECK(Has(nested.err, "\"nonsense\" is no command of `onecopy buffer`"));
+  CHECK(Has(nested.err, "\"nonsense\" is not a command of `onecopy buffer`"));
+}
+
+TEST_CASE("a mistyped word is answered with the one that was meant") {
+  const auto meant = [](const std::vector<std::string>& typed, const std::string& word) {
+    INFO(Json(typed).dump());
+    const Run run = Onecopy(typed);
+    CHECK(run.exit_status == 2);
+    CHECK(Has(run.err, "did you mean " + word + "? "));
+  };
+  meant({"buffer", "list"}, "`onecopy buffer ls`");
+  meant({"buffer", "creat"}, "`onecopy buffer create`");
+  meant({"copy", "a", "b"}, "`onecopy cp`");
+  meant({"grant", "delete", "1"}, "`onecopy grant rm`");
+  meant({"bufer", "ls"}, "`onecopy buffer`");
+  meant({"cp", "a", "b", "--cheksum"}, "--checksum");
+  meant({"cp", "a", "b", "--jsn"}, "--json");
+  meant({"buffer", "create", "a", "--size", "64M"}, "64MiB or 64MB");
+  meant({"buffer", "create", "a", "--size", "64mib"}, "64MiB");
+  CHECK_FALSE(Has(Onecopy({"nonsense"}).err, "did you mean"));
+  CHECK_FALSE(Has(Onecopy({"cp", "a", "b", "--nonsense"}).err, "did you mean"));
+  CHECK_FALSE(Has(Onecopy({"buffer", "create", "a", "--size", "64XB"}).err, "did you mean"));
+}
+
+TEST_CASE("the help of a group of commands has no examples of others") {
+  for (const char* group : {"buffer", "grant", "transfer", "node"}) {
+    CHECK_FALSE(Has(Onecopy({group, "--help"}).out, "onecopy cp"));
+  }
+  CHECK(Has(Onecopy({"--help"}).out, "onecopy cp"));
 }
 
 TEST_CASE("with --json every error is a document on standard output") {
@@ -204,7 +232,7 @@ TEST_CASE("a word that is no buffer but names a file suggests how to name it") {
   const Run neither = onecopy({"cp", "missing", "west:b"});
   std::filesystem::current_path(before);
   CHECK(source.exit_status == 3);
-  CHECK(Has(source.err, "there is a file of that name here: write ./word"));
+  CHECK(Has(source.err, "a file of that name exists here: write ./word"));
   CHECK(destination.exit_status == 3);
   CHECK(Has(destination.err, "to write a file here: ./new-file"));
   CHECK(neither.exit_status == 3);
@@ -277,6 +305,9 @@ TEST_CASE("a detached transfer is named and goes on") {
   CHECK(onecopy.daemon.transfers().at(0).id.str() == id);
   const Run json = onecopy({"cp", "a", "west:b", "--detach", "--json"});
   CHECK(json.json()["id"] == onecopy.daemon.transfers().at(1).id.str());
+  const Run shown = onecopy({"cp", "a", "west:b", "--detach"});  // for id=$(…)
+  CHECK(shown.out == onecopy.daemon.transfers().at(2).id.str() + "\n");
+  CHECK(Has(shown.err, "onecopy transfer watch " + onecopy.daemon.transfers().at(2).id.str()));
   const Run file = onecopy({"cp", onecopy.Write("in", "x"), "west:b", "--detach"});
   CHECK(file.exit_status == 2);
   CHECK(Has(file.err, "two buffers"));

@@ -167,7 +167,7 @@ TEST_CASE("a node shows what it can use, and why not the rest") {
   unknown.name = "west";
   std::ostringstream none;
   cli::PrintNode(none, unknown);
-  CHECK(none.str().find("not known yet") != std::string::npos);
+  CHECK(none.str().find("has not reached it yet") != std::string::npos);
 }
 
 TEST_CASE("probes are a table of rates, latencies and what did not work") {

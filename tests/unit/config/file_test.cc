@@ -100,8 +100,8 @@ TEST_CASE("an empty file gives the documented defaults") {
   CHECK(config.limits.health_watches == 256);
   CHECK(config.limits.reserved_percent == 5);
   CHECK(config.heartbeat == milliseconds(5000));
-  CHECK(config.reconnect_least == milliseconds(100));
-  CHECK(config.reconnect_most == milliseconds(10'000));
+  CHECK(config.reconnect_delay_min == milliseconds(100));
+  CHECK(config.reconnect_delay_max == milliseconds(10'000));
   CHECK(config.libraries == std::map<std::string, std::string>{{"cuda", ""}, {"ibverbs", ""}});
   CHECK(config.backends.size() == 2);
   CHECK(config.backends.at("tcp").Integer("lanes") == 8);
@@ -175,8 +175,8 @@ reserved_percent = 50
 
 [peering]
 heartbeat = "500ms"
-reconnect_least = "1s"
-reconnect_most = "1s"
+reconnect_delay_min = "1s"
+reconnect_delay_max = "1s"
 
 [libraries]
 cuda = "/opt/libcuda.so.1"
@@ -238,8 +238,8 @@ label = "ü"
   CHECK(config.limits.health_watches == 0);
   CHECK(config.limits.reserved_percent == 50);
   CHECK(config.heartbeat == milliseconds(500));
-  CHECK(config.reconnect_least == milliseconds(1000));
-  CHECK(config.reconnect_most == milliseconds(1000));
+  CHECK(config.reconnect_delay_min == milliseconds(1000));
+  CHECK(config.reconnect_delay_max == milliseconds(1000));
   CHECK(config.libraries.at("cuda") == "/opt/libcuda.so.1");
   CHECK(config.libraries.at("ibverbs").empty());
   const onecopy::Settings& tcp = config.backends.at("tcp");
@@ -363,7 +363,8 @@ TEST_CASE("what is wrong with measured values is told with their own file and li
   CHECK(complaint("[staging]\nslotz = 8\n").starts_with(tuned + ":2: "));
   CHECK(complaint("= 8\n").starts_with(tuned + ":1: "));
   CHECK(complaint("version = 2\n").starts_with(tuned + ":1: "));
-  CHECK(complaint("name = \"east\"\n").find("no place among measured values") != std::string::npos);
+  CHECK(complaint("name = \"east\"\n")
+            .find("is not a setting that a file of measured values may have") != std::string::npos);
   const std::string naming = folder.Write("naming.toml", "tuned = \"/nowhere/tuned.toml\"\n");
   CHECK(Load(naming, TestSchema()).status().code() == Code::kNotFound);
 }

@@ -112,7 +112,7 @@ TEST_CASE("a flag that is wrong is named, and all of them at once") {
   for (const char* part :
        {"--listen: \"7701\" is not an address", "--lanes: \"x\" is not an address",
         "--peer west: must be NAME=HOST:PORT", "--peer =a:1: must be", "--peer w/x=a:1: must be",
-        "--peer south: \"a\" is not an address", "peers.north: no peer is reached at port 0",
+        "--peer south: \"a\" is not an address", "peers.north: port 0 cannot be connected to",
         "--peer a is given twice", "the name \"no good\" cannot be a node's"}) {
     INFO(wrong);
     CHECK(wrong.find(part) != std::string::npos);
@@ -124,7 +124,7 @@ TEST_CASE("flags can make a sound file wrong") {
   Overrides overrides;
   overrides.name = "west";
   CHECK(Wrong(overrides, config) ==
-        "peers.west has the name of this node: a node is no peer of itself");
+        "peers.west has the name of this node: a node cannot be its own peer");
   overrides = {};
   overrides.listen = "127.0.0.1:65535";
   CHECK(Wrong(overrides, config).find("lanes must be set") == 0);

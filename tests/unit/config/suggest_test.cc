@@ -1,8 +1,7 @@
-#include "daemon/config/problems.h"
-
 #include "tests/support/catch.h"
+#include "transport/core/nearest.h"
 
-using onecopy::config::Nearest;
+using onecopy::Nearest;
 
 namespace {
 

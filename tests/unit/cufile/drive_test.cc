@@ -66,7 +66,7 @@ TEST_CASE("each layer upon a drive is told by its name") {
                                                     {"md/level", "raid0", "raid0"},
                                                     {"loop/backing_file", "/image", "loop"}}));
   machine.Is(file, text);
-  CHECK(Tells(machine.Of(253, 1), "lies " + name + ", which GPUDirect Storage does not pass"));
+  CHECK(Tells(machine.Of(253, 1), "lies " + name + ", which GPUDirect Storage does not support"));
   // With nvidia-fs RAID 0 is none.
   machine.HasNvidiaFs("nvme\n");
   CHECK(machine.Of(253, 1).empty() == (name == "raid0"));
@@ -78,7 +78,7 @@ TEST_CASE("a file system, a drive and its driver are told of") {
   CHECK(Tells(machine.Of(0, 51, 0x01021994), "tmpfs"));
   machine.tree.Write("sys/devices/sda/size", "1\n");
   machine.tree.Link("sys/dev/block/8:0", "sys/devices/sda");
-  CHECK(Tells(machine.Of(8, 0), "sda, which is no NVMe drive"));
+  CHECK(Tells(machine.Of(8, 0), "sda, which is not an NVMe drive"));
   machine.HasNvidiaFs("mlx5_ib\n");
   CHECK(Tells(machine.Of(259, 0), "nvidia-fs does not know the driver nvme"));
 }
@@ -90,6 +90,6 @@ TEST_CASE("a failure with its cause has the remedy of both") {
       {Code::kFailedPrecondition, "FILE_SYSTEM", "it says no", "mend it"});
   CHECK(told.reason() == "FILE_SYSTEM");
   CHECK(told.message().starts_with("it says no; between the file and nvme0n1 lies crypt"));
-  CHECK(told.remedy().starts_with("put it on a partition of a drive itself"));
+  CHECK(told.remedy().starts_with("put it directly on a partition of a drive"));
   CHECK(told.remedy().find("; or mend it") != std::string::npos);
 }

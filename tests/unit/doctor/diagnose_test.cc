@@ -56,7 +56,7 @@ std::vector<Case> Cases() {
          f.nics.erase(f.nics.begin());
          f.nics[0].ports[0].gids.clear();
        }},
-      {"INFINIBAND_NOT_ACCESSIBLE", kBlocks, "no /dev/infiniband",
+      {"INFINIBAND_NOT_ACCESSIBLE", kBlocks, "/dev/infiniband/uverbs* does not",
        [](Facts& f) { f.device_files.clear(); }},
       {"INFINIBAND_NOT_ACCESSIBLE", kSlows, "uverbs1: Permission denied",
        [](Facts& f) { f.device_files[1].error = "Permission denied (EACCES)"; }},

@@ -91,9 +91,8 @@ TEST_CASE("a number that is used up names the limit and where it is set") {
   const Status each = ledger.Take(Charged::kRequestIds, kPoor, false).status();
   CHECK(each.code() == Code::kResourceExhausted);
   CHECK(each.reason() == reasons::kQuota);
-  CHECK(each.message() ==
-        "1000@east has 1 request ids on node east, as many as one user may have at a time");
-  CHECK(each.remedy() == "let go of some, or raise [limits] request_ids_per_user, which is 1");
+  CHECK(each.message() == "1000@east has 1 request ids on node east, the limit of one user");
+  CHECK(each.remedy() == "free some, or raise [limits] request_ids_per_user, which is 1");
   limits.reserved_percent = 0;
   const Ledger all_ledger("east", limits);
   const Ledger::Charge first = Take(all_ledger, kPoor, false, Charged::kRequestIds);
@@ -136,7 +135,7 @@ TEST_CASE("what a payer has is counted in bytes, of all kinds together") {
         "1000@east takes 8.01 MiB (transfers 4.01 MiB, promised transfers 4 MiB) of node east's "
         "memory, and one user may have 10 MiB at a time: no room for 2 MiB more");
   CHECK(full.remedy() ==
-        "let some of that end, or raise [limits] memory_per_user, which is 10 MiB");
+        "end some of that work, or raise [limits] memory_per_user, which is 10 MiB");
   CHECK(Fits(ledger, kBob, 9 * kMiB));  // whom that does not concern
   CHECK(Fits(ledger, kPoor, kMiB));
   transfer.GiveBack();
@@ -159,8 +158,8 @@ TEST_CASE("a few who have much leave room for those who have little") {
   const Owner fourth{4, "east"};
   const Status full = ledger.Take(Charged::kTickets, fourth, false, 11 * kMiB).status();
   CHECK(full.message() ==
-        "the users of node east have as much of its memory as they may have together beside what "
-        "is reserved for those who have little");
+        "the users of node east together use as much of its memory as they may, apart from what is "
+        "reserved for users with little");
   CHECK(full.remedy() == "try again later, or raise [limits] memory, which is 160 MiB");
   CHECK(Fits(ledger, fourth, 9 * kMiB));
   REQUIRE_OK(ledger.Take(Charged::kTickets, {0, "east"}, true, 30 * kMiB));

@@ -187,7 +187,7 @@ TEST_CASE("a view that is a part of memory is mapped by its owner alone, with th
   CHECK(of_part.given().memory.offset == 0);  // what is given is the memory
   rig.Grant("part", true, true);
   rig.CheckRefused(rig.bob, "part", Code::kFailedPrecondition, reasons::kNotShareable,
-                   "a part of memory");
+                   "a view of a larger buffer");
   rig.Grant("all", true, true);
   const MapOf of_all(rig.east, rig.bob, "all");
   std::memset(of_all.data() + 4097, 0x42, 8);

@@ -164,7 +164,7 @@ TEST_CASE("a device that brings other bytes than there are is not used") {
   });
   const TransferInfo copied = rig.Copy();
   CHECK(copied.receipt.path == "tcp-direct");
-  CHECK(Has(RefusalOf(copied, "rdma-direct").detail, "is not what is there"));
+  CHECK(Has(RefusalOf(copied, "rdma-direct").detail, "was read with a wrong value"));
 }
 
 TEST_CASE(

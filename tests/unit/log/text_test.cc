@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <ctime>
 #include <thread>
 
 #include "onecopy/ids.h"
@@ -25,15 +26,37 @@ TEST_CASE("a line has time, level, message and fields") {
   log::Error("gone");
   const auto lines = captured.Lines();
   REQUIRE(lines.size() == 3);
-  // 2026-01-31 13:37:00.123 info    transfer ended transfer=t17 path=tcp-staged
+  // 2026-01-31T13:37:00.123Z info    transfer ended transfer=t17 path=tcp-staged
   const std::string& first = lines[0];
-  REQUIRE(first.size() > 24);
-  std::string shape = first.substr(0, 23);
+  REQUIRE(first.size() > 25);
+  std::string shape = first.substr(0, 24);
   for (char& c : shape) c = IsDigit(c) ? '0' : c;
-  CHECK(shape == "0000-00-00 00:00:00.000");
-  CHECK(first.substr(23) == " info    transfer ended transfer=t17 path=tcp-staged");
-  CHECK(lines[1].substr(23) == " warning slow");
-  CHECK(lines[2].substr(23) == " error   gone");
+  CHECK(shape == "0000-00-00T00:00:00.000Z");
+  CHECK(first.substr(24) == " info    transfer ended transfer=t17 path=tcp-staged");
+  CHECK(lines[1].substr(24) == " warning slow");
+  CHECK(lines[2].substr(24) == " error   gone");
+}
+
+TEST_CASE("times are in UTC, wherever the machine is") {
+  const char* const before = ::getenv("TZ");
+  const std::string old = before == nullptr ? "" : before;
+  ::setenv("TZ", "UTC-9", 1);  // as in Tokyo
+  ::tzset();
+  const auto hour = [](std::time_t now) {
+    std::tm parts{};
+    ::gmtime_r(&now, &parts);
+    return parts.tm_hour;
+  };
+  const int earliest = hour(std::time(nullptr));
+  const Captured captured;
+  log::Info("now");
+  const auto lines = captured.Lines();
+  const int latest = hour(std::time(nullptr));
+  before == nullptr ? ::unsetenv("TZ") : ::setenv("TZ", old.c_str(), 1);
+  ::tzset();
+  REQUIRE(lines.size() == 1);
+  const int said = std::stoi(lines[0].substr(11, 2));
+  CHECK((said == earliest || said == latest));
 }
 
 TEST_CASE("values of every type are written") {

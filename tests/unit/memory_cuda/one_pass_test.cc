@@ -37,7 +37,8 @@ TEST_CASE("a way that the driver takes through host memory is told, and refused 
   const Status seen = (*route)->Prove(0, 0, kBytes);
   CHECK(seen.code() == Code::kFailedPrecondition);
   CHECK(seen.reason() == reasons::kNotOnePass);
-  CHECK(seen.message().find("times as long as between own memories") != std::string::npos);
+  CHECK(seen.message().find("times as long as between the daemon's own memories") !=
+        std::string::npos);
   CHECK_FALSE(seen.remedy().empty());
   CHECK(rig.memory().Prepare(mine, theirs).status().message() == seen.message());
   CHECK(rig.memory().PrepareSmall(mine, theirs).status().reason() == reasons::kNotOnePass);

@@ -37,6 +37,14 @@ TEST_CASE("a policy that no two nodes could meet is an invalid argument") {
       CHECK(Has(status.remedy(), std::string(rung.name)));
     }
   }
+  SECTION("a path that was mistyped, or is a kind of paths") {
+    for (const auto& [typed, meant] : {std::pair{"rdma", "did you mean \"rdma-*\"?"},
+                                       std::pair{"tcp", "did you mean \"tcp-*\"?"},
+                                       std::pair{"rdma-derict", "did you mean rdma-direct?"}}) {
+      request.policy.path_glob = typed;
+      CHECK(Has(MakePlan(request).status().remedy(), meant));
+    }
+  }
   SECTION("a glob that fits none") { request.policy.path_glob = "udp-*"; }
   SECTION("no copy at all") { request.policy.at_most_copies = 0; }
   SECTION("a link that nobody has") { request.policy.link = "carrier-pigeon"; }

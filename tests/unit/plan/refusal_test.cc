@@ -43,7 +43,7 @@ TEST_CASE("a path that cannot work is refused with its true reason, and says whe
           {"rail-a/cuda:0", "rail-b/cuda:0", "peer-bounce", "OTHER_NODE", "two nodes"},
           {"rail-a/cuda:0", "rail-b/cuda:0", "storage-bounce", "NOT_APPLICABLE", "buffers"},
           {"laptop/host", "consumer/cuda:0", "tcp-direct", "NOT_APPLICABLE", "consumer"},
-          {"rail-a/cuda:0", "rail-b/cuda:0", "tcp-bounce", "NOT_APPLICABLE", "one end only"},
+          {"rail-a/cuda:0", "rail-b/cuda:0", "tcp-bounce", "NOT_APPLICABLE", "only one end"},
           {"no-port/host", "laptop/host", "tcp-direct", "LINK_DOWN", "7702"},
           {"laptop/host", "no-port/host", "tcp-staged", "LINK_DOWN", "tcp of no-port"},
           // RDMA

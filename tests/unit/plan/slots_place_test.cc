@@ -77,7 +77,7 @@ TEST_CASE("slots are near to the GPU and the drive, and to the GPU where these a
     REQUIRE_OK(apart);
     CHECK(apart->slots_numa_node == 0);
     CHECK(apart->placement ==
-          "slots on NUMA node 0, near GPU-far, as far as the drive's from both: "
+          "slots on NUMA node 0, near GPU-far, which is equally far from the drive: "
           "nvme1n1 (0000:82:00.0, NUMA node 1)");
   }
 }

@@ -24,7 +24,7 @@ TEST_CASE("addresses are read as gRPC writes them") {
   }
 }
 
-TEST_CASE("what is no address of an IP network is refused") {
+TEST_CASE("what is not an IP address is refused") {
   for (const std::string uri : {"", "unix:", "unix:/run/x", "ipv4:", "ipv4:1.2.3.4", "dns:east:1",
                                 "ipv6:::1:7701", "ipv4:1.2.3.4:70000", "ipv6:%5B::1%5"}) {
     INFO(uri);

@@ -295,7 +295,7 @@ TEST_CASE("cudaMalloc memory goes with its dma-buf, or with the reason why it ha
     const auto exported = shim::ExportCuda(*driver.api, start, 1);
     REQUIRE_OK(exported);
     CHECK_FALSE(exported->dmabuf.fd);
-    CHECK(exported->dmabuf_refusal.find("has no dma-buf") != std::string::npos);
+    CHECK(exported->dmabuf_refusal.find("reports no dma-buf") != std::string::npos);
   }
   auto without = *driver.api;
   without.MemGetHandleForAddressRange = [](void*, CUdeviceptr, size_t, CUmemRangeHandleType,
@@ -319,7 +319,7 @@ TEST_CASE("cudaMalloc memory goes with its dma-buf, or with the reason why it ha
   CHECK_FALSE(status.remedy().empty());
 }
 
-TEST_CASE("what is no memory of a GPU has no dma-buf, nor has a range beyond an allocation") {
+TEST_CASE("what is no memory of a GPU reports no dma-buf, nor has a range beyond an allocation") {
   const Driver driver;
   int local = 0;
   const auto reason = [&](uintptr_t pointer, uint64_t bytes) {

@@ -65,7 +65,7 @@ TEST_CASE("where a library is missing, what to install is named") {
       shim::Library::Open("", "libnowhere.so.1", "cuda", reasons::kNoDriver, "its package")
           .status();
   CHECK(missing.reason() == reasons::kNoDriver);
-  CHECK(missing.remedy() == "install its package, or name its file under [libraries] cuda");
+  CHECK(missing.remedy() == "install its package, or set its path under [libraries] cuda");
   const Status driver = shim::LoadCuda("").status();
   if (driver.reason() != reasons::kNoDriver) ONECOPY_SKIP("this machine has a driver");
   CHECK(driver.remedy().find("libcuda1") != std::string::npos);

@@ -298,11 +298,11 @@ void TcpConnection::Revoke(const RemoteKey& text, Task done) {
   InHome(
       [self = shared_from_this(), key = key.ok() ? key->id : 0, done = std::move(done)]() mutable {
         const auto timer = self->home().RunAfter(kRevokeLimit, [self] {
-          self->Shut({Code::kUnavailable, reasons::kLinkDown,
-                      "node " + self->peer() +
-                          " did not take in time the bytes of a read that it began before its "
-                          "right to them ended"},
-                     false);
+          self->Shut(
+              {Code::kUnavailable, reasons::kLinkDown,
+               "node " + self->peer() +
+                   " was too slow to receive a read that it began before its access was revoked"},
+              false);
         });
         auto idle = [self, timer, done = std::move(done)]() mutable {
           self->home().CancelTimer(timer);

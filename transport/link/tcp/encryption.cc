@@ -9,8 +9,8 @@ Result<bool> AgreeOnEncryption(const Encryption& own, const std::string& peer, b
   if (!own.required && !peer_requires) return false;
   if (own.possible() && peer_can) return true;
   return Status(Code::kFailedPrecondition, reasons::kInsecure,
-                own.possible() ? "this node encrypts its tcp lanes, and node " + peer + " cannot"
-                               : "node " + peer + " encrypts its tcp lanes, and this node cannot",
+                own.possible() ? "this node encrypts its tcp lanes, but node " + peer + " cannot"
+                               : "node " + peer + " encrypts its tcp lanes, but this node cannot",
                 "give both nodes certificates under [tls]");
 }
 

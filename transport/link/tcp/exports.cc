@@ -20,7 +20,7 @@ uint64_t Exports::Add(Span span) {
 
 Status Exports::NotOpen() {
   return {Code::kPermissionDenied, reasons::kAccessDenied,
-          "nothing is open to reading under that key and range"};
+          "this key does not open that range for reading"};
 }
 
 bool Exports::Revoke(uint64_t key, Task idle) {

@@ -35,60 +35,58 @@ std::vector<SettingSpec> Specs() {
       {.key = "lanes",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
-       .doc = "Sockets that carry the payload from one peer; 0: half the cores, at least 2, at "
-              "most 16.",
+       .doc = "Lanes: sockets that carry the payload from one peer. 0: half the number of cores, "
+              "from 2 to 16.",
        .most = kMaxLanes},
       {.key = "threads",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
-       .doc =
-           "Threads that serve the sockets of all peers; 0: as many as lanes, at most the cores.",
+       .doc = "I/O threads for the lanes of all peers. 0: as many as lanes, at most one per core.",
        .most = 64},
       {.key = "control_threads",
        .type = SettingType::kInteger,
        .fallback = int64_t{-1},
-       .doc = "Threads for messages, so that they do not wait behind payload; -1: one for each 16 "
-              "of the others, none on fewer than 4 cores; 0: the others do it.",
+       .doc = "Extra I/O threads for messages, so that these do not wait behind payload. -1: one "
+              "per 16 of `threads`, none on fewer than 4 cores. 0: none.",
        .least = -1,
        .most = 16},
       {.key = "chunk_bytes",
        .type = SettingType::kBytes,
        .fallback = int64_t{1} << 20,
-       .doc = "Payload asked for at once on one lane.",
+       .doc = "Payload of one request on a lane.",
        .least = 4096,
        .most = static_cast<int64_t>(kMaxGetBytes)},
       {.key = "gets_per_lane",
        .type = SettingType::kInteger,
        .fallback = int64_t{4},
-       .doc = "Chunks under way on one lane, so that its owner never waits for the next request.",
+       .doc = "Requests in flight on one lane, so that the sender never waits for the next one.",
        .least = 1,
        .most = 64},
       {.key = "socket_buffer",
        .type = SettingType::kBytes,
        .fallback = int64_t{0},
-       .doc = "Most kernel memory for bytes under way on one lane, at each end; 0: as the kernel "
-              "sees fit, which suits long wires. Inside one machine less may stay in its caches.",
+       .doc = "The largest kernel buffer of one lane, at each end. 0: the kernel decides, which "
+              "suits long distances. Inside one machine, a smaller buffer may stay in the "
+              "processor's caches.",
        .most = int64_t{1} << 30},
       {.key = "zero_copy",
        .type = SettingType::kText,
        .fallback = std::string("off"),
-       .doc =
-           "\"measured\": each lane tries to send payload from where it lies (MSG_ZEROCOPY), and "
-           "goes on where that takes less of the processor; \"always\": without measuring. Where "
-           "the kernel copies all the same, as over loopback, lanes go back to \"off\" at once. "
-           "Receipts count what was copied.",
+       .doc = "Zero-copy sends (MSG_ZEROCOPY). \"measured\": each lane tries them, and keeps them "
+              "if they take less processor time. \"always\": without measuring. If the kernel "
+              "copies anyway, as over loopback, lanes return to \"off\" at once. Receipts count "
+              "what was copied.",
        .choices = {"off", "measured", "always"}},
       {.key = "kernel_tls",
        .type = SettingType::kBool,
        .fallback = false,
-       .doc =
-           "Whether the kernel encrypts and decrypts lanes where [tls] has them encrypted and it "
-           "can (kTLS, module tls); otherwise the daemon does, which is one more copy at its "
-           "end."},
+       .doc = "Whether the kernel encrypts and decrypts lanes under [tls], if it can (kTLS, module "
+              "tls). Otherwise the daemon does, which takes one more copy at its end."},
       {.key = "spin_microseconds",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
-       .doc = "How long a thread looks for more work before it sleeps; spinning costs cores.",
+       .doc = "How long an I/O thread polls for more work before it sleeps. Polling keeps a core "
+              "busy.",
        .most = 1'000'000},
   };
 }

@@ -61,7 +61,7 @@ void Greeting::Start(uint32_t events) {
   os::LimitSilence(socket_.fd());
   timer_ = loop_.RunAfter(kLimit, [self = shared_from_this()] {
     self->Finish(Status(Code::kUnavailable, reasons::kLinkDown,
-                        "the other end said nothing on a new tcp lane in time"));
+                        "the other end sent no greeting on a new tcp lane in time"));
   });
   Status watching = loop_.Watch(socket_.fd(), events,
                                 [self = shared_from_this()](uint32_t) { self->OnEvents(); });

@@ -39,10 +39,10 @@ const std::byte* Zeroes() {
 
 // Of payload that a client has taken from under the daemon.
 Status Unusable(const std::string& how) {
-  return {Code::kAborted, reasons::kMemoryFault,
-          "a page of the memory was not there whose bytes were to be " + how,
-          "its client took it away, or the machine has lost it: remove the buffer and register "
-          "memory anew"};
+  return {
+      Code::kAborted, reasons::kMemoryFault,
+      "the memory lacks a page whose bytes were to be " + how,
+      "its client removed it, or the hardware failed: remove the buffer and register memory again"};
 }
 
 Status Broken(const std::string& what) {
@@ -140,7 +140,7 @@ void Lane::SendMessage(uint64_t channel, std::string message) {
 void Lane::SendReport(uint64_t tag, bool copied) {
   if (owner_ == nullptr) return;
   if (outgoing_.size() >= kMaxOutgoing)
-    return Fail(Broken("the peer does not take what it is sent"));
+    return Fail(Broken("the peer does not receive the data that it is sent"));
   outgoing_.push_back(
       {.header = Encode(FrameHeader{FrameKind::kReport, tag, copied ? kCopied : 0})});
   SendLater();

@@ -48,7 +48,7 @@ struct Attempt {
 Status CheckWelcome(const Result<FrameHeader>& answer, uint32_t index) {
   if (!answer.ok()) return answer.status();
   if (answer->kind == FrameKind::kWelcome && answer->tag == index) return OkStatus();
-  return {Code::kUnavailable, reasons::kLinkDown, "the peer did not welcome a tcp lane"};
+  return {Code::kUnavailable, reasons::kLinkDown, "the peer did not accept a tcp lane"};
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ TcpLink::~TcpLink() { Shutdown(); }
 Result<std::unique_ptr<Link>> TcpLink::Create(LinkOptions options) {
   std::unique_ptr<TcpLink> link(new TcpLink(std::move(options)));
   Result<os::UniqueFd> listener = os::ListenTcp(link->options_.listen, kBacklog);
-  if (!listener.ok()) return listener.status().WithContext("tcp lanes");
+  if (!listener.ok()) return listener.status().WithContext("tcp lanes (--lanes)");
   ONECOPY_ASSIGN_OR_RETURN(link->bound_, os::LocalAddress(listener->get()));
   const auto start = [&](const char* name, unsigned count, os::Clock::duration spin,
                          auto& threads) {
@@ -145,9 +145,8 @@ Result<Link::Accepted> TcpLink::Answer(const std::string& peer, const std::strin
     awaited_[answer.token] = {peer, next_awaited_++, connection, first, asked.lanes + 1};
   }
   if (replaced != nullptr) {
-    replaced->Close(
-        {Code::kUnavailable, reasons::kLinkDown,
-         "node " + peer + " has asked for newer tcp connections and never made this one"});
+    replaced->Close({Code::kUnavailable, reasons::kLinkDown,
+                     "node " + peer + " asked for newer tcp connections and never made this one"});
   }
   connection->ExpectLanesWithin(kLanesLimit);
   return Accepted{connection, Encode(answer)};
@@ -210,7 +209,8 @@ void TcpLink::Connected(os::UniqueFd fd) {
                       });
   *id = newcomers_.Enter(*who, [greeting] {
     if (const auto waiting = greeting.lock()) {
-      waiting->GiveUp({Code::kResourceExhausted, reasons::kQuota, "too many wait to be greeted"});
+      waiting->GiveUp({Code::kResourceExhausted, reasons::kQuota,
+                       "too many connections wait for their greeting"});
     }
   });
 }
@@ -241,7 +241,7 @@ Status TcpLink::CheckSender(const TcpConnection& connection, const LaneSocket& s
   if (connection.encrypted() != socket.encrypted()) {
     return {Code::kUnauthenticated, reasons::kInsecure,
             "a tcp lane came " + std::string(socket.encrypted() ? "encrypted" : "as plain text") +
-                ", which is not what was agreed on"};
+                ", which was not agreed on"};
   }
   if (!socket.encrypted()) return OkStatus();
   return options_.encryption.trust->Now().identity->Verify(socket.presented(), connection.peer(),

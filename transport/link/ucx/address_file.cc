@@ -18,7 +18,7 @@ constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 Status Refused(const std::string& why) {
   return {Code::kPermissionDenied, reasons::kAccessDenied,
-          "the peer's ucx address is not that of a process of this machine and user: " + why,
+          "the peer's ucx address does not belong to a process of this machine and user: " + why,
           "run both daemons as one user and in one PID namespace, or name the peer under [ucx] "
           "trust and set [tls]"};
 }
@@ -42,12 +42,12 @@ Result<std::string> ReadAddress(uint32_t process, uint32_t descriptor) {
   if (!fd) return Refused(os::ErrnoText(errno));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid()) {
-    return Refused("the file is not of this user");
+    return Refused("the file belongs to another user");
   }
   // Only a file in memory has seals; with all of them, what is read now is what it always was.
   if (::fcntl(fd.get(), F_GET_SEALS) != kSeals) return Refused("the file is not sealed");
   if (info.st_size <= 0 || info.st_size > static_cast<off_t>(kMaxAddressBytes) + 64) {
-    return Refused("the file is of a wrong size");
+    return Refused("the file has the wrong size");
   }
   std::string sealed(static_cast<size_t>(info.st_size), '\0');
   if (::pread(fd.get(), sealed.data(), sealed.size(), 0) != static_cast<ssize_t>(sealed.size())) {

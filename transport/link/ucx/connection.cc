@@ -69,8 +69,8 @@ void UcxConnection::KeepWatch() {
     if (ending()) return;
     const auto silence = os::Clock::now() - dialogue_.heard();
     if (silence >= kSilenceLimit) {
-      return worker_.Fail(dialogue_.endpoint(),
-                          {Code::kUnavailable, reasons::kLinkDown, "the far end has gone silent"});
+      return worker_.Fail(dialogue_.endpoint(), {Code::kUnavailable, reasons::kLinkDown,
+                                                 "the far end stopped answering"});
     }
     if (silence >= kPingInterval) dialogue_.Tell(MessageKind::kPing);
     KeepWatch();
@@ -182,7 +182,7 @@ void UcxConnection::GiveUpWaiting() {
     if (dialogue_.endpoint()->failure.ok()) {
       worker_.Fail(dialogue_.endpoint(),
                    {Code::kUnavailable, reasons::kLinkDown,
-                    "what was under way could only be ended with the way to the peer itself"});
+                    "the running reads could be ended only by closing the connection to the peer"});
     }
     return;  // EndpointFailed has set the last limit
   }

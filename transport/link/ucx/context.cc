@@ -56,9 +56,9 @@ Status Context::ChooseTransports(const ContextOptions& options) {
                                                   : options.transports;
   if (transports.empty()) {
     return {Code::kFailedPrecondition, reasons::kNoRdmaDevice,
-            "this UCX has no transport that is used without being named",
-            "install UCX's modules for the devices that there are (ucx_info -d lists them), or "
-            "name one under [ucx] transports"};
+            "this UCX has no transport that is used by default",
+            "install UCX's modules for this machine's devices (ucx_info -d lists them), or name a "
+            "transport under [ucx] transports"};
   }
   Set("UCX_TLS", Join(transports));
   if (options.transports.empty() && !options.network && !UserHasSet("UCX_TLS")) {
@@ -139,12 +139,12 @@ Result<std::shared_ptr<const MappedMemory>> Context::Map(const RegionRef& region
   const bool cuda = kind == "cuda";
   if (!cuda && kind != "host") {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                  "ucx takes host memory and CUDA memory, not " + kind);
+                  "ucx supports host memory and CUDA memory, not " + kind);
   }
   if (cuda && !cuda_) {
     return Status(Code::kFailedPrecondition, reasons::kGpuNotPinnable,
                   "UCX " + std::string(api_->GetVersionString()) + " was built without CUDA",
-                  "name a UCX that has CUDA under [libraries] ucx");
+                  "set [libraries] ucx to a UCX with CUDA");
   }
   if (cuda) ONECOPY_RETURN_IF_ERROR(gpus_.UseFor(region->address()));
   auto mapped = std::make_shared<MappedMemory>();
@@ -155,7 +155,7 @@ Result<std::shared_ptr<const MappedMemory>> Context::Map(const RegionRef& region
   params.address = region->address();
   params.length = region->bytes();
   params.memory_type = mapped->type;
-  const std::string what = "making " + region->step_name() + " known to UCX";
+  const std::string what = "registering " + region->step_name() + " with UCX";
   const std::string_view reason = cuda ? reasons::kGpuNotPinnable : reasons::kHostNotPinnable;
   ucs_status_t status = api_->MemMap(handle_, &params, &mapped->handle);
   if (status != UCS_OK) return Failure(status, what, Code::kFailedPrecondition, reason);

@@ -39,7 +39,7 @@ Status Dialogue::Put(Message message) {
   if (sequence < next_arriving_) return OkStatus();
   if (sequence > next_arriving_ && early_.size() >= kMaxEarly) {
     return {Code::kUnavailable, reasons::kLinkDown,
-            "a message from the peer was lost: too many have come that were sent after it"};
+            "a message from the peer was lost: too many later messages have arrived"};
   }
   early_.emplace(sequence, std::move(message));
   return OkStatus();

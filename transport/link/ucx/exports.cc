@@ -32,7 +32,7 @@ void Exports::Add(const Span& span, Done done) {
   std::string text = Encode(info);
   if (text.size() > kMaxText) {
     return done(Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                       "UCX's key of this memory is too long to be sent"));
+                       "UCX's key of this memory is too long to send"));
   }
   Export& exported = exports_[key];
   exported.span = span;
@@ -73,7 +73,7 @@ void Exports::Limit(uint64_t key, os::Clock::time_point end) {
     if (now < end && now - dialogue_.heard() < kSilentLimit) return Limit(key, end);
     worker_.Fail(dialogue_.endpoint(),
                  {Code::kUnavailable, reasons::kLinkDown,
-                  "the peer did not let go in time of memory that it may not read any more"});
+                  "the peer did not release memory in time after its access was revoked"});
   });
 }
 

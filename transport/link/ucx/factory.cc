@@ -16,30 +16,29 @@ std::vector<SettingSpec> Specs() {
       {.key = "trust",
        .type = SettingType::kTextList,
        .fallback = std::vector<std::string>(),
-       .doc =
-           "Nodes with which UCX may be used, over [tls]: its keys let them write memory, and so "
-           "do "
-           "its ports whoever reaches them. Not needed between daemons of one machine and user."},
+       .doc = "Nodes with which UCX may be used; needs [tls]. UCX's keys let these nodes write "
+              "this node's memory, and so can anything that reaches UCX's ports. Not needed "
+              "between daemons of one machine and user."},
       {.key = "transports",
        .type = SettingType::kTextList,
        .fallback = std::vector<std::string>(),
-       .doc = "Transports, as UCX_TLS has them, which counts before this. Empty: those inside the "
-              "machine and, where a node is trusted, RDMA."},
+       .doc = "Transports, in the syntax of UCX_TLS, which takes precedence. Empty: those inside "
+              "the machine and, if a node is trusted, RDMA."},
       {.key = "threads",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
-       .doc = "Threads with a UCX worker each; 0: one per 16 cores, at most 4.",
+       .doc = "I/O threads, each with a UCX worker. 0: one per 16 cores, at most 4.",
        .most = 64},
       {.key = "chunk_bytes",
        .type = SettingType::kBytes,
        .fallback = int64_t{16} << 20,
-       .doc = "Payload asked for at once.",
+       .doc = "Payload of one request.",
        .least = 4096,
        .most = int64_t{1} << 30},
       {.key = "gets",
        .type = SettingType::kInteger,
        .fallback = int64_t{8},
-       .doc = "Chunks under way on one connection.",
+       .doc = "Requests in flight on one connection.",
        .least = 1,
        .most = 64},
   };

@@ -13,7 +13,7 @@ constexpr std::chrono::milliseconds kSayWaitingEvery{500};
 
 Status NotOpen() {
   return {Code::kPermissionDenied, reasons::kAccessDenied,
-          "nothing is open to reading under that key and range"};
+          "this key does not open that range for reading"};
 }
 
 }  // namespace
@@ -132,14 +132,16 @@ void Reads::OnEnded(const OperationRef& operation, Status status, const std::str
   StepList steps;
   if (!failed && emulated_.count({operation->from, operation->to}) > 0) {
     const bool gpus = operation->from != "host" && operation->to != "host";
-    status = {Code::kFailedPrecondition,
-              operation->to == "host" ? reasons::kHostNotPinnable : reasons::kGpuNotPinnable,
-              "UCX would move bytes from " + operation->from + " to " + operation->to +
-                  " by software emulation only",
-              std::string("use another link; see UCX_TLS and ucx_info -d for what UCX could use") +
-                  (gpus ? "; UCX up to 1.22 lends buffers of GPUs within a node only where the "
-                          "source's onecopyd has [cuda] allocation = \"legacy\""
-                        : "")};
+    status = {
+        Code::kFailedPrecondition,
+        operation->to == "host" ? reasons::kHostNotPinnable : reasons::kGpuNotPinnable,
+        "UCX would move bytes from " + operation->from + " to " + operation->to +
+            " by software emulation only",
+        std::string(
+            "use another link, or another transport of UCX (UCX_TLS; ucx_info -d lists them)") +
+            (gpus ? "; UCX up to 1.22 can lend GPU buffers within a node only if the source's "
+                    "onecopyd has [cuda] allocation = \"legacy\""
+                  : "")};
   } else if (!failed) {
     const Protocol& protocol = ProtocolOf(info);
     got_bytes_["ucx get: " + protocol.description] += operation->bytes;

@@ -85,10 +85,10 @@ std::vector<std::string> AllowedDevices(const std::vector<Resource>& resources,
 std::vector<NicCapability> NicsOf(const std::vector<Resource>& resources, const NicFacts& facts) {
   const Viability no_cuda =
       Viability::No(reasons::kGpuNotPinnable, "this UCX was built without CUDA",
-                    "name a UCX that has CUDA under [libraries] ucx, or use the link verbs");
+                    "set [libraries] ucx to a UCX with CUDA, or use the link verbs");
   const Viability untrusted = Viability::No(
       reasons::kInsecure,
-      "UCX's keys and ports let others write memory, and no node is trusted with that",
+      "UCX's keys and ports let other nodes write memory, and [ucx] trust names no node",
       "name nodes under [ucx] trust and set [tls], or use the link verbs");
   std::vector<NicCapability> nics;
   auto add = [&](const Resource& resource, const Viability& viability) {

@@ -149,15 +149,15 @@ Result<UcxLink::Far> UcxLink::CheckFar(const std::string& peer, const std::strin
   if (far.offer.version != capability_.version) {
     return Status(Code::kFailedPrecondition, reasons::kLinkVersions,
                   "UCX is " + capability_.version + " here and " + far.offer.version.substr(0, 32) +
-                      " on " + peer + ", and unlike versions of it cannot talk",
+                      " on " + peer + ", and these versions cannot talk to each other",
                   "install the same version of UCX on both nodes");
   }
   if (SourceFor(options_.trust, peer) == AddressSource::kMessage) {
     ONECOPY_ASSIGN_OR_RETURN(far.address, Unseal(far.offer.address));
   } else if (far.offer.host != host_) {
     return Status(Code::kPermissionDenied, reasons::kAccessDenied,
-                  "node " + peer + " is on another machine and not trusted for ucx, whose keys " +
-                      "and ports let others write memory",
+                  "node " + peer + " is on another machine and not in [ucx] trust: UCX's keys " +
+                      "and ports would let it write memory",
                   "add \"" + peer + "\" to [ucx] trust and set [tls], or use the link verbs");
   } else {
     ONECOPY_ASSIGN_OR_RETURN(far.address, ReadAddress(far.offer.process, far.offer.descriptor));

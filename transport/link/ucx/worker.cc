@@ -147,8 +147,8 @@ void Worker::FailIfLost(const FarWorker& far) {
     return std::find(far.lost.begin(), far.lost.end(), ends.near) != far.lost.end();
   });
   if (!lost) return;
-  Fail(endpoint, {Code::kUnavailable, reasons::kLinkDown,
-                  "node " + far.peer + " has lost what UCX carried it by"});
+  Fail(endpoint,
+       {Code::kUnavailable, reasons::kLinkDown, "node " + far.peer + " lost its UCX connection"});
 }
 
 Result<EndpointRef> Worker::Connect(const FarWorker& far) {

@@ -50,7 +50,7 @@ Status ControlChannel::OnFrame(const Frame& frame) {
   if (frame.number > next_expected_) {
     if (early_.size() >= kMaxEarly) {
       return {Code::kUnavailable, reasons::kLinkDown,
-              "a message from the peer was lost: too many have come that were sent after it"};
+              "a message from the peer was lost: too many later messages have arrived"};
     }
     early_.emplace(frame.number, Encode(frame));
     return OkStatus();

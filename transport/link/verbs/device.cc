@@ -79,7 +79,8 @@ Result<std::shared_ptr<Device>> Device::Open(std::shared_ptr<const shim::VerbsAp
                                              ibv_device* device, const Options& options) {
   std::shared_ptr<Device> opened(new Device(std::move(api), options));
   opened->name_ = opened->api_->GetDeviceName(device);
-  const std::string remedy = "let the daemon's user read and write /dev/infiniband/uverbs*";
+  const std::string remedy =
+      "give the daemon's user read and write access to /dev/infiniband/uverbs*";
   opened->context_ = opened->api_->OpenDevice(device);
   if (opened->context_ == nullptr) {
     return os::ErrnoStatus(errno, "opening the RDMA device " + opened->name_, remedy);
@@ -138,7 +139,7 @@ Port Device::Look(uint8_t number) const {
   port.name = port_count_ > 1 ? name_ + ":" + std::to_string(number) : name_;
   if (lost_) {
     port.viability = Viability::No(reasons::kLinkDown, "the device " + name_ + " was lost",
-                                   "look at the kernel's log, and restart the daemon");
+                                   "check the kernel log, and restart the daemon");
     return port;
   }
   ibv_port_attr attributes{};
@@ -158,7 +159,7 @@ Port Device::Look(uint8_t number) const {
     port.viability = Viability::No(
         reasons::kLinkDown,
         "port " + port.name + " is " + api_->PortStateText(attributes.state) + ", not active",
-        "connect it, and look at the switch's port: rdma link show");
+        "connect it, and check the switch's port: rdma link show");
     return port;
   }
   port.viability = FindGid(number, attributes, &port);
@@ -188,7 +189,7 @@ Viability Device::FindGid(uint8_t number, const ibv_port_attr& attributes, Port*
       return Viability::No(reasons::kNoRdmaDevice,
                            "port " + port->name + " has no entry " +
                                std::to_string(options_.gid_index) + " in its GID table",
-                           "correct [rdma] gid_index; show_gids lists what there is");
+                           "correct [rdma] gid_index; show_gids lists the entries");
     }
     port->gid = table.front();
     return {};
@@ -196,7 +197,7 @@ Viability Device::FindGid(uint8_t number, const ibv_port_attr& attributes, Port*
   const std::optional<GidEntry> chosen = ChooseGid(table, port->ethernet);
   if (!chosen) {
     return Viability::No(reasons::kNoRdmaDevice, "port " + port->name + " has no RoCE v2 GID",
-                         "give its network interface an IP address, and let it be up");
+                         "give its network interface an IP address, and set it up");
   }
   port->gid = *chosen;
   return {};
@@ -212,9 +213,7 @@ Viability Device::FindPkey(uint8_t number, const ibv_port_attr& attributes, Port
     }
   }
   return Viability::No(reasons::kNoRdmaDevice,
-                       "port " + port->name +
-                           " is no member of the partition that [rdma] pkey "
-                           "names",
+                       "port " + port->name + " is not in the partition that [rdma] pkey names",
                        "correct [rdma] pkey, or the fabric's partitions");
 }
 
@@ -225,7 +224,7 @@ DeviceList OpenDevices(const Options& options) {
     list.viability = Viability::No(
         reasons::kNoRdmaDevice,
         "node " + options.node + " has no RDMA device: /sys/class/infiniband is empty",
-        "install a NIC that does InfiniBand or RoCE v2, with its driver");
+        "install a NIC that supports InfiniBand or RoCE v2, with its driver");
     return list;
   }
   const auto api = shim::LoadVerbs(options.library);
@@ -245,9 +244,10 @@ DeviceList OpenDevices(const Options& options) {
     }
     if (devices[i]->transport_type != IBV_TRANSPORT_IB) {
       list.refused.emplace_back(
-          name, Viability::No(reasons::kNotApplicable,
-                              name + " is neither InfiniBand nor RoCE (iWARP, or a maker's own)",
-                              "use a device that does InfiniBand or RoCE v2"));
+          name, Viability::No(
+                    reasons::kNotApplicable,
+                    name + " is neither InfiniBand nor RoCE (iWARP, or a vendor's own protocol)",
+                    "use a device that supports InfiniBand or RoCE v2"));
       continue;
     }
     auto device = Device::Open(*api, devices[i], options);
@@ -268,7 +268,7 @@ DeviceList OpenDevices(const Options& options) {
     if (!viability.remedy.empty()) remedy = viability.remedy;
   }
   if (list.refused.empty()) {
-    why += ": libibverbs finds none, although the kernel has some";
+    why += ": the kernel has some, but libibverbs finds none";
     remedy = "install the device's libibverbs provider (ibverbs-providers)";
   }
   list.viability = Viability::No(reasons::kNoRdmaDevice, why, remedy);
@@ -276,13 +276,13 @@ DeviceList OpenDevices(const Options& options) {
 }
 
 Status QueueRefused(const std::string& device, const std::string& what, int error) {
-  const std::string text = device + " gives no " + what + ": " + os::ErrnoText(error);
+  const std::string text = device + " cannot provide a " + what + ": " + os::ErrnoText(error);
   if (error == EIO || error == ENODEV || error == ENXIO) {
     return {Code::kUnavailable, reasons::kLinkDown, text,
-            "see whether the device is still there: onecopy doctor"};
+            "check that the device still exists: onecopy doctor"};
   }
   return {Code::kResourceExhausted, reasons::kKeysExhausted, text,
-          "end programs that hold many, or lower [verbs] queue_pairs"};
+          "end programs that use many, or lower [verbs] queue_pairs"};
 }
 
 }  // namespace onecopy::verbs

@@ -119,11 +119,11 @@ void Exports::OneDone(const ExportRef& exported) {
   }
   if (!exported->failure.ok()) return done(exported->failure);
   if (std::none_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->usable(); })) {
-    return done(Status(Code::kUnavailable, reasons::kLinkDown,
-                       "no lane of the verbs connection works any more"));
+    return done(
+        Status(Code::kUnavailable, reasons::kLinkDown, "no lane of the verbs connection works"));
   }
   done(Status(Code::kResourceExhausted, reasons::kKeysExhausted,
-              "no device gave a memory window for " + exported->key.memory));
+              "no device provided a memory window for " + exported->key.memory));
 }
 
 void Exports::GiveBack(Export& exported, Task forgotten) {

@@ -98,7 +98,7 @@ Result<std::unique_ptr<Lane>> Lanes::MakeAnswerTo(unsigned index, const QueuePai
   if (lane == nullptr) {
     return Status(
         Code::kUnavailable, reasons::kNicUnreachable,
-        "no active port of this node is on the fabric of " + theirs.nic + " of node " + peer_);
+        "this node has no active port on the fabric of " + theirs.nic + " of node " + peer_);
   }
   ONECOPY_RETURN_IF_ERROR(lane->Create(false));
   ONECOPY_RETURN_IF_ERROR(lane->Connect(theirs));
@@ -184,9 +184,10 @@ void Lanes::Settle() {
     any |= lane->state() == Lane::State::kLive;
   }
   if (any) return std::exchange(establishing_, nullptr)(OkStatus());
-  Status why = last_failure_.ok() ? Status(Code::kUnavailable, reasons::kNicUnreachable,
-                                           "no port of node " + peer_ + " is on a fabric of ours")
-                                  : last_failure_;
+  Status why = last_failure_.ok()
+                   ? Status(Code::kUnavailable, reasons::kNicUnreachable,
+                            "no port of node " + peer_ + " is on a fabric of this node")
+                   : last_failure_;
   std::exchange(establishing_, nullptr)(std::move(why));
 }
 

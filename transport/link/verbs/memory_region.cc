@@ -87,8 +87,8 @@ Result<DeviceMemory> RegisterOther(const std::shared_ptr<Device>& device, Region
   }
   return Status(Code::kFailedPrecondition, reasons::kGpuNotPinnable,
                 device->name() + " cannot register memory of " + region.step_name() + ": " + why,
-                "see onecopy doctor: it takes a kernel from 5.12 on and a driver with dma-buf, or "
-                "the module nvidia-peermem");
+                "it needs Linux 5.12 or later and a driver with dma-buf, or the module "
+                "nvidia-peermem; run onecopy doctor");
 }
 
 // All at once, each on a thread of its own as far as there are threads to be had. Whether there was
@@ -175,7 +175,7 @@ Result<DeviceMemory> RegisterSpan(const std::shared_ptr<Device>& device, const S
                                   unsigned access) {
   if (span.region->place().kind != "host") {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                  "a piece of " + span.region->step_name() + " is not lent alone");
+                  "a piece of " + span.region->step_name() + " cannot be lent on its own");
   }
   Outcome outcome = ByAddress(device, span.address(), span.bytes, access);
   if (!outcome.region) return HostRefused(*device, span.bytes, outcome.error);

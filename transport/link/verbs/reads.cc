@@ -23,7 +23,7 @@ Status Reads::Check(const GetRequest& request, const Result<Key>& key) const {
   ONECOPY_RETURN_IF_ERROR(key.status());
   if (request.key_offset > key->bytes || request.into.bytes > key->bytes - request.key_offset) {
     return {Code::kPermissionDenied, reasons::kAccessDenied,
-            "a read outside the range that its key opens"};
+            "the read lies outside the range that its key opens"};
   }
   if (IsForbidden(key->id)) return Revoked();
   if (request.lane != GetRequest::kAnyLane &&
@@ -91,7 +91,7 @@ Status Reads::Assign(const GetRef& get) {
   }
   if (best == nullptr) {
     return {Code::kUnavailable, reasons::kLinkDown,
-            "no lane to node " + peer_ + " carries this memory" +
+            "no lane to node " + peer_ + " can carry this memory" +
                 (lanes_.last_failure().ok() ? "" : "; " + lanes_.last_failure().message())};
   }
   if (!empty) {

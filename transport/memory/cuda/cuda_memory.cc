@@ -25,7 +25,7 @@ Viability ViabilityOf(const Status& status) {
 std::byte* Pointer(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
 
 Status BadSize() {
-  return {Code::kInvalidArgument, reasons::kBadSize, "GPU memory of 0 bytes",
+  return {Code::kInvalidArgument, reasons::kBadSize, "GPU memory needs at least 1 byte",
           "ask for at least 1 byte"};
 }
 
@@ -136,8 +136,8 @@ std::vector<MemoryCapability> CudaMemory::Describe() const {
 
 Result<std::string> CudaMemory::FindDevice(const std::string& typed) const {
   if (!LooksLikeGpu(typed)) {
-    return Status(Code::kNotFound, reasons::kDeviceNotFound, "\"" + typed + "\" is no GPU",
-                  "name one by cuda:N, its UUID or its PCI address");
+    return Status(Code::kNotFound, reasons::kDeviceNotFound, "\"" + typed + "\" is not a GPU",
+                  "name a GPU by cuda:N, its UUID or its PCI address");
   }
   ONECOPY_RETURN_IF_ERROR(unusable_);
   ONECOPY_ASSIGN_OR_RETURN(const size_t index, FindGpu(infos_, typed));
@@ -209,16 +209,16 @@ Result<std::unique_ptr<Region>> CudaMemory::ImportIpc(const Device& device,
                                                       const ImportRequest& request) {
   if (device.gpu->info().mig) {
     return Status(Code::kFailedPrecondition, reasons::kNotShareable,
-                  device.gpu->ToString() + " is a MIG instance, and MIG has no CUDA IPC",
+                  device.gpu->ToString() + " is a MIG instance, and MIG does not support CUDA IPC",
                   "use a GPU that is not in MIG mode, or memory that the daemon allocates");
   }
   if (!request.same_pid_namespace) {
-    return Status(Code::kFailedPrecondition, reasons::kPidNamespace,
-                  "memory of cudaMalloc cannot be shared with a process in another PID namespace, "
-                  "and the client (process " +
-                      std::to_string(request.owner_pid) + ") runs in another one",
-                  "run the container in the host's PID namespace, or use memory of cuMemCreate or "
-                  "of the daemon");
+    return Status(
+        Code::kFailedPrecondition, reasons::kPidNamespace,
+        "memory of cudaMalloc cannot be shared across PID namespaces, and the client (process " +
+            std::to_string(request.owner_pid) + ") runs in another one",
+        "run the container in the host's PID namespace, or use memory of cuMemCreate or "
+        "of the daemon");
   }
   ONECOPY_ASSIGN_OR_RETURN(KeptDmaBuf dmabuf, KeepDmaBuf(request, options_.dmabuf_bytes));
   ONECOPY_ASSIGN_OR_RETURN(GpuUse use, device.gpu->Use());
@@ -312,7 +312,7 @@ Result<CudaCopyRoute::Parts> CudaMemory::PreparePolled(const RegionRef& from, co
   if (parts.one_pass != nullptr && !one_pass_->Known(parts.way)) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   "no copy from " + from->step_name() + " to " + to->step_name() +
-                      " has shown yet that it is one pass");
+                      " has been measured as one pass yet");
   }
   return parts;
 }
@@ -366,7 +366,7 @@ Status CudaMemory::ReachPeer(Gpu& from, Gpu& peer, const Region& to) const {
   CUresult error = api_->DeviceCanAccessPeer(&can, from.info().device, peer.info().device);
   if (error == CUDA_SUCCESS && can == 0) {
     return {Code::kFailedPrecondition, reasons::kNoPeerAccess,
-            what + ": the driver says that the two have no peer access", remedy};
+            what + ": the driver reports no peer access between the two", remedy};
   }
   if (error == CUDA_SUCCESS && vmm_->Contains(AddressOf(to))) {
     error = vmm_->LetReach(from, AddressOf(to));

@@ -20,41 +20,41 @@ std::vector<SettingSpec> Specs() {
       {.key = "spin_microseconds",
        .type = SettingType::kInteger,
        .fallback = int64_t{200},
-       .doc = "How long a GPU's thread looks for the end of copies without sleeping, in "
-              "microseconds. Longer: lower latency. 0: at most 20 microseconds late, and no "
-              "busy core.",
+       .doc = "How long a GPU's thread polls for the end of copies before it sleeps. Longer: lower "
+              "latency. 0: no polling; the thread notices the end up to 20 microseconds late, and "
+              "keeps no core busy.",
        .most = 1'000'000},
       {.key = "peer_chunk",
        .type = SettingType::kBytes,
        .fallback = 256 * kMiB,
-       .doc = "Size of the pieces in which memory is copied between GPUs of this node.",
+       .doc = "Size of one copy between GPUs of this node.",
        .least = kMiB,
        .most = 1024 * kMiB},
       {.key = "host_chunk",
        .type = SettingType::kBytes,
        .fallback = 8 * kMiB,
-       .doc = "Size of the pieces in which memory is copied between a GPU and host memory.",
+       .doc = "Size of one copy between a GPU and host memory.",
        .least = kMiB / 16,
        .most = 1024 * kMiB},
       {.key = "keep_open_seconds",
        .type = SettingType::kInteger,
        .fallback = int64_t{5},
-       .doc = "How long the daemon keeps a GPU's context, and the staging slots pinned, after the "
-              "last buffer and transfer there: opening it again takes a tenth of a second or two. "
-              "Meanwhile it holds the context's memory, some 500 MB. 0: closed at once.",
+       .doc = "How long the daemon keeps a GPU's context open, and the staging slots pinned, after "
+              "the last buffer and transfer there. An open context takes about 500 MB of GPU "
+              "memory; opening it again takes 0.1 to 0.2 s. 0: close it at once.",
        .most = 86'400},
       {.key = "allocation",
        .type = SettingType::kText,
        .fallback = std::string("vmm"),
-       .doc = "How the daemon allocates GPU buffers: \"vmm\" (cuMemCreate), or \"legacy\" "
-              "(cuMemAlloc), which UCX up to 1.22 needs to lend them to other daemons of the host "
-              "by cuda_ipc."},
+       .doc = "How the daemon allocates GPU buffers: \"vmm\" (cuMemCreate) or \"legacy\" "
+              "(cuMemAlloc). UCX up to 1.22 needs \"legacy\" to lend them to other daemons of the "
+              "host by cuda_ipc."},
       {.key = "scatter",
        .type = SettingType::kText,
        .fallback = std::string("auto"),
-       .doc = "What gathers and scatters the many ranges of one transfer: \"kernel\" (a small "
-              "kernel on the GPU), \"copy-engine\" (a copy for each range), or \"auto\" (the "
-              "kernel where ranges are short).",
+       .doc = "How the ranges of one transfer are gathered and scattered: \"kernel\" (a small "
+              "kernel on the GPU), \"copy-engine\" (one copy per range), or \"auto\" (the kernel "
+              "if the ranges are short).",
        .choices = {"auto", "kernel", "copy-engine"}},
   };
 }

@@ -124,7 +124,7 @@ Status Gpu::Open() {
   CUresult error = api_->DevicePrimaryCtxRetain(&context, info_.device);
   if (error != CUDA_SUCCESS) {
     return Failure(error, what, Code::kFailedPrecondition, reasons::kDriverFailed,
-                   "see nvidia-smi for the GPU's compute mode and health");
+                   "check the GPU's compute mode and health with nvidia-smi");
   }
   context_ = context;
   error = api_->CtxSetCurrent(context_);
@@ -193,8 +193,8 @@ Status Gpu::MarkLost(const std::string& why) {
   const MutexLock lock(mutex_);
   if (lost_.ok()) {
     lost_ = Status(Code::kFailedPrecondition, reasons::kGpuLost,
-                   ToString() + " cannot be used any more by this process: " + why,
-                   "restart onecopyd; see the kernel's log for NVRM messages (Xid)");
+                   ToString() + " can no longer be used by this process: " + why,
+                   "restart onecopyd, and check the kernel log for NVRM messages (Xid)");
   }
   return lost_;
 }

@@ -143,7 +143,7 @@ Status Failed(const shim::CudaApi& api, int driver_ordinal, CUresult error) {
   return {Code::kFailedPrecondition, reasons::kDriverFailed,
           "asking the driver about its GPU " + std::to_string(driver_ordinal) + ": " +
               shim::CudaErrorText(api, error),
-          "see whether nvidia-smi works"};
+          "check that nvidia-smi works"};
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ Result<GpuUse> HostPins::Pin(const RegionRef& region, Gpu& gpu) {
     const Status failure = gpu.Failure(
         error, "pinning " + FormatBytes(region->bytes()) + " of host memory for " + gpu.ToString(),
         Code::kFailedPrecondition, reasons::kHostNotPinnable,
-        "use memory that the daemon allocates, or a memfd on a file system of memory");
+        "use memory that the daemon allocates, or a memfd");
     if (failure.reason() != reasons::kNoMemory) return failure;
     return Status(Code::kFailedPrecondition, reasons::kHostNotPinnable, failure.message(),
                   "free host memory, or use a smaller buffer");

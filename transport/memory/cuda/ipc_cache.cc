@@ -24,8 +24,8 @@ Result<IpcCache::Opened> Inspect(Gpu& gpu, CUdeviceptr address) {
     error = gpu.api().PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
   }
   if (error != CUDA_SUCCESS) {
-    return gpu.Failure(error, "asking what an opened handle is", Code::kInvalidArgument,
-                       reasons::kBadHandle, kRemedy);
+    return gpu.Failure(error, "asking for the attributes of an opened handle",
+                       Code::kInvalidArgument, reasons::kBadHandle, kRemedy);
   }
   if (ordinal != gpu.info().driver_ordinal) {
     return BadIpcHandle("the memory behind the handle does not lie on " + gpu.ToString() +

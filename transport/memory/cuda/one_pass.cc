@@ -141,7 +141,8 @@ class Look {
         {Code::kFailedPrecondition, reasons::kNotOnePass,
          "the driver does not copy from " + way_.from->ToString() + " to such memory of " +
              way_.to->ToString() + " in one pass: " + detour + ": " + Figures(),
-         "peer-bounce goes through host memory and says so; the daemon's own buffers may do "
+         "use peer-bounce, which goes through host memory and says so; the daemon's own buffers "
+         "may do "
          "better"},
         Figures()};
   }
@@ -171,7 +172,7 @@ class Look {
 
   // What speaks against one pass; empty: nothing.
   std::string Detour() const {
-    if (Slower() > kDetour) return "it takes far longer than between memories of this process";
+    if (Slower() > kDetour) return "it takes far longer than between two memories of this process";
     const auto joined = counters_.joined(way_.from->info().uuid, way_.to->info().uuid);
     if (joined.value_or(false) && !Crossed(theirs_)) return "the bytes did not cross NVLink";
     return {};
@@ -179,9 +180,10 @@ class Look {
 
   std::string Figures() const {
     std::string text = FormatBytes(bytes_) + " in " + Microseconds(theirs_.seconds / copies_) +
-                       ", " + Times(Slower()) + " times as long as between own memories (" +
+                       ", " + Times(Slower()) +
+                       " times as long as between the daemon's own memories (" +
                        Microseconds(own_.seconds / copies_) + ")";
-    if (!theirs_.counted) return text + ", nothing counted";
+    if (!theirs_.counted) return text + ", NVLink counts nothing";
     return text + "; NVLink counted " + FormatBytes(*theirs_.counted) + " of " +
            FormatBytes(theirs_.copied);
   }
@@ -189,7 +191,7 @@ class Look {
   Status Unseen(CUresult error) const {
     return way_.from->Failure(error,
                               "looking with " + FormatBytes(bytes_) + " whether copies to " +
-                                  way_.to->ToString() + " are one pass",
+                                  way_.to->ToString() + " are made in one pass",
                               Code::kFailedPrecondition, reasons::kNotOnePass,
                               "free some memory of both GPUs");
   }

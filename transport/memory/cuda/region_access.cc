@@ -23,7 +23,7 @@ Status NotShareable(std::string why, std::string remedy = {}) {
 std::string OpensMore(const ImportRequest& piece, uint64_t allocation_bytes) {
   if (piece.offset == 0 && piece.bytes == allocation_bytes) return {};
   return "it is a piece of GPU memory that was allocated as " + FormatBytes(allocation_bytes) +
-         ", all of which a mapping would open";
+         ", and a mapping would open all of it";
 }
 
 // What the other process needs; how network devices reach the memory is this daemon's affair.
@@ -66,7 +66,7 @@ Result<KeptDmaBuf> KeepDmaBuf(const ImportRequest& request,
                   "a dma-buf of " + FormatBytes(bytes) + " cannot hold " +
                       FormatBytes(request.bytes) + " from byte " +
                       std::to_string(request.dmabuf_offset) + " on",
-                  "pass the dma-buf of this very memory, and where the memory begins in it");
+                  "pass the dma-buf of this same memory, and the memory's offset in it");
   }
   ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd kept, Duplicate(request.dmabuf_fd));
   return KeptDmaBuf{std::move(kept), request.dmabuf_offset, {}};
@@ -76,8 +76,8 @@ void LendDmaBufOf(Region& region, KeptDmaBuf dmabuf) {
   region.SetDmaBufExporter([dmabuf = std::move(dmabuf)]() -> Result<DmaBuf> {
     if (!dmabuf.fd) {
       return Status(Code::kFailedPrecondition, reasons::kGpuNotPinnable,
-                    "memory of cudaMalloc can be exported as a dma-buf only by the process that "
-                    "allocated it, and that one passed none" +
+                    "only the process that allocated memory of cudaMalloc can export it as a "
+                    "dma-buf, and that process passed none" +
                         (dmabuf.refusal.empty() ? "" : ": " + dmabuf.refusal),
                     "use a newer client library, or memory of cuMemCreate or of the daemon");
     }
@@ -161,7 +161,7 @@ void ShareDescriptors(Region& region, const ImportRequest& request, Descriptors 
       [shared = std::move(shared), originals = std::move(originals)]() -> Result<ImportRequest> {
         if (originals.empty()) {
           return NotShareable("it lies in " + std::to_string(shared.more.size() + 1) +
-                                  " allocations, and can be shared where it is in up to " +
+                                  " allocations, and can be shared in at most " +
                                   std::to_string(kMaxKeptAllocations),
                               "allocate it in fewer pieces, or register pieces of it");
         }
@@ -180,8 +180,8 @@ void ShareDescriptors(Region& region, const ImportRequest& request, Descriptors 
 void ShareHandle(Region& region, const ImportRequest& request) {
   ImportRequest shared = AsShared(request);
   shared.owner_only =
-      "its client may free memory of cudaMalloc at any time, under whoever has mapped it (use "
-      "memory of cuMemCreate, or of the daemon)";
+      "its client may free memory of cudaMalloc at any time, even while it is mapped (use memory "
+      "of cuMemCreate, or of the daemon)";
   region.SetSharer([shared = std::move(shared)]() -> Result<ImportRequest> { return shared; });
 }
 
@@ -197,8 +197,8 @@ void FlushIfNeeded(Region& region, std::shared_ptr<Gpu> gpu) {
     ONECOPY_RETURN_IF_ERROR(gpu->lost());
     if (!gpu->info().flushes) {
       return {Code::kFailedPrecondition, reasons::kGpuNotPinnable,
-              what + ": the driver cannot, and the GPU does not order them by itself",
-              "receive into host memory, or by a path that stages: --path rdma-bounce"};
+              what + ": the driver cannot do it, and the GPU does not order them by itself",
+              "receive into host memory, or use a staged path: --path rdma-bounce"};
     }
     const shim::ScopedCudaContext scope(gpu->api(), gpu->context());
     CUresult error = scope.outcome();

@@ -92,7 +92,7 @@ Result<Opened> Open(Gpu& gpu, const ImportRequest::Allocation& allocation) {
     error = api.MemGetAllocationPropertiesFromHandle(&properties, handle->value);
   }
   if (error != CUDA_SUCCESS) {
-    return gpu.Failure(error, "the passed descriptor is not GPU memory that can be imported",
+    return gpu.Failure(error, "the passed descriptor is not importable GPU memory",
                        Code::kInvalidArgument, reasons::kBadHandle,
                        "pass the descriptor of cuMemExportToShareableHandle");
   }
@@ -230,7 +230,7 @@ Result<VmmMapping> VmmMapping::Import(std::shared_ptr<Gpu> gpu, std::shared_ptr<
   for (const ImportRequest::Allocation& one : allocations) {
     ONECOPY_ASSIGN_OR_RETURN(Opened open, Open(*gpu, one));
     if (one.bytes > gpu->info().total_bytes - bytes) {
-      return BadDescriptor("the passed memory is more than there is on " + gpu->ToString());
+      return BadDescriptor("the passed memory is larger than the memory of " + gpu->ToString());
     }
     bytes += one.bytes;
     granularity = std::max(granularity, open.granularity);

@@ -32,7 +32,7 @@ Result<std::unique_ptr<Region>> DmaBufMemory::Allocate(const std::string& device
   ONECOPY_ASSIGN_OR_RETURN(const std::string none, FindDevice(device));
   return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                 "onecopyd cannot create dma-buf memory: it belongs to the driver that exports it",
-                "create a buffer in host or cuda:N memory, or let the program that has a dma-buf "
+                "create a buffer in host or cuda:N memory, or let the program with the dma-buf "
                 "register it (Client::RegisterDmaBuf)");
 }
 
@@ -63,12 +63,11 @@ Result<std::unique_ptr<Region>> DmaBufMemory::Import(const ImportRequest& reques
     return DmaBuf{copy.Release(), imported->offset()};
   });
   region->SetSharer([]() -> Result<ImportRequest> {
-    return Status(Code::kFailedPrecondition, reasons::kNotShareable,
-                  "it is a dma-buf: what processors see of it needs brackets around each access "
-                  "(DMA_BUF_IOCTL_SYNC), which a plain mapping has none of, and its exporter may "
-                  "take pages away from under whoever maps it",
-                  "have its owner pass you the descriptor, or transfer it into a buffer of the "
-                  "daemon's");
+    return Status(
+        Code::kFailedPrecondition, reasons::kNotShareable,
+        "it is a dma-buf: the processor must bracket each access (DMA_BUF_IOCTL_SYNC), which a "
+        "plain mapping cannot do, and its exporter may remove pages while it is mapped",
+        "ask its owner for the descriptor, or transfer it into a buffer that the daemon allocated");
   });
   imported_->Add(*region, imported);
   return region;
@@ -96,7 +95,7 @@ Result<std::unique_ptr<CopyRoute>> DmaBufMemory::Prepare(const RegionRef& from,
                                                          const RegionRef& to) {
   if (!Copies(from->place(), to->place())) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "nothing here copies from " + from->step_name() + " to " + to->step_name());
+                  "this node cannot copy from " + from->step_name() + " to " + to->step_name());
   }
   ONECOPY_ASSIGN_OR_RETURN(DmaBufCopyRoute::End source, EndOf(from));
   ONECOPY_ASSIGN_OR_RETURN(DmaBufCopyRoute::End destination, EndOf(to));

@@ -21,8 +21,8 @@ Backend<Memory> Describe() {
       {.key = "copy_threads",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
-       .doc = "Threads that copy between dma-bufs and host memory, started when they are first "
-              "needed; 0: chosen from the number of cores.",
+       .doc = "Threads that copy between dma-bufs and host memory; they start when first needed. "
+              "0: chosen from the number of cores.",
        .most = 64},
   };
   backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Memory>> {

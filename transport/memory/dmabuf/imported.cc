@@ -36,7 +36,7 @@ Imported::Imported(os::UniqueFd fd, uint64_t offset, uint64_t bytes)
   if (!mapping.ok()) {
     unmapped_ = Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                        "the processor cannot reach this dma-buf: " + mapping.status().message(),
-                       "its exporter lets nobody map it; network devices may still reach it "
+                       "its exporter does not allow mappings; network devices may still reach it "
                        "(--path rdma-direct)");
     return;
   }

@@ -37,7 +37,7 @@ Status CheckMemoryFile(const ImportRequest& request) {
   // file may never answer anything.
   const int seals = ::fcntl(request.fd, F_GET_SEALS);
   if (seals < 0) {
-    return BadMemfd(errno == EBADF ? "is open for nothing (O_PATH)"
+    return BadMemfd(errno == EBADF ? "was opened with O_PATH, which allows no access"
                                    : "is not a memory file (memfd, shm_open)");
   }
   if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0)
@@ -88,14 +88,14 @@ Result<ImportRequest> ClientFile::Share(uint64_t bytes) const {
   const auto size = static_cast<uint64_t>(facts.st_size);
   if (offset_ != 0 || bytes != size) {
     shared.owner_only = "it is a piece of a memory file of " + FormatBytes(size) +
-                        ", all of which a mapping would open";
+                        ", and a mapping would open all of it";
   } else if ((seals & kSizeSeals) != kSizeSeals) {
     shared.owner_only =
-        "its client may change the size of the memory file at any time, which would end whoever "
-        "has mapped it (seal it: F_SEAL_SHRINK and F_SEAL_GROW)";
+        "its client may resize the memory file at any time, which would crash every process that "
+        "maps it (seal it: F_SEAL_SHRINK and F_SEAL_GROW)";
   } else if (huge_) {
     shared.owner_only =
-        "its client may give its huge pages back at any time, which would end whoever has mapped "
+        "its client may free its huge pages at any time, which would crash every process that maps "
         "it";
   }
   os::UniqueFd copy = fd_.Duplicate();
@@ -126,7 +126,7 @@ Status ClientFile::Read(uint64_t offset, std::byte* to, uint64_t bytes) const {
       return {Code::kAborted, reasons::kMemoryFault,
               "reading a client's memory file: " +
                   (got == 0 ? std::string("it has ended") : os::ErrnoText(errno)),
-              "remove the buffer and register memory anew"};
+              "remove the buffer and register memory again"};
     }
     done += static_cast<uint64_t>(got);
   }

@@ -47,8 +47,8 @@ Status Promises::CheckFits(uint64_t missing, const Promise* besides) const {
   return {Code::kResourceExhausted, reasons::kNoMemory,
           FormatBytes(missing) + " of host memory do not fit: " + FormatBytes(available) +
               " are available, and " + FormatBytes(promised) +
-              " of that are promised to other buffers",
-          "remove a buffer, ask for less, or give the daemon more (MemoryMax= of its unit)"};
+              " of that are reserved for other buffers",
+          "remove a buffer, ask for less, or raise the daemon's limit (MemoryMax= of its unit)"};
 }
 
 Status Promises::CheckRoom(uint64_t bytes) const {

@@ -12,20 +12,22 @@ Backend<Memory> Describe() {
       {.key = "slab_bytes",
        .type = SettingType::kBytes,
        .fallback = 64 * kMiB,
-       .doc = "Memory shared with each client that registers ordinary memory of its process, "
-              "through which its library copies.",
+       .doc = "Slab: memory shared with each client that registers ordinary memory of its process. "
+              "The client's library copies through it.",
        .least = 2 * kMiB,
        .most = 4096 * kMiB},
-      {.key = "patience",
+      {.key = "client_timeout",
        .type = SettingType::kDuration,
        .fallback = int64_t{10'000},
-       .doc = "How long such a client may copy nothing before transfers of its memory fail.",
+       .doc =
+           "Transfers of such a client's memory fail if the client copies nothing for this long.",
        .least = 100,
        .most = 3'600'000},
   };
   backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Memory>> {
-    return std::unique_ptr<Memory>(std::make_unique<ProcessMemory>(
-        context.node, context.settings.Bytes("slab_bytes"), context.settings.Duration("patience")));
+    return std::unique_ptr<Memory>(
+        std::make_unique<ProcessMemory>(context.node, context.settings.Bytes("slab_bytes"),
+                                        context.settings.Duration("client_timeout")));
   };
   return backend;
 }

@@ -51,7 +51,7 @@ Result<std::unique_ptr<Region>> ProcessMemory::Import(const ImportRequest& reque
   const auto slab = std::dynamic_pointer_cast<Slab>(request.slab);
   if (slab == nullptr) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                  "this session has no slab, through which its memory could be copied",
+                  "this session has no slab through which to copy its memory",
                   "open one first: AttachRequest.OpenSlab");
   }
   auto region =
@@ -60,12 +60,12 @@ Result<std::unique_ptr<Region>> ProcessMemory::Import(const ImportRequest& reque
   region->SetSharer([form = request.form]() -> Result<ImportRequest> {
     return Status(
         Code::kFailedPrecondition, reasons::kNotShareable,
-        "it is memory that only the process which registered it can map",
+        "only the process that registered it can map this memory",
         form == kProcessGpuKind
             ? "have that process allocate it with cudaMalloc, or cuMemCreate with a POSIX "
-              "file descriptor handle; or transfer it into a buffer of the daemon's"
-            : "have that process register memory that was made to be shared "
-              "(CreateHostBuffer, a memfd); or transfer it into a buffer of the daemon's");
+              "file descriptor handle; or transfer it into a buffer that the daemon allocated"
+            : "have that process register shareable memory (CreateHostBuffer, a memfd); or "
+              "transfer it into a buffer that the daemon allocated");
   });
   const auto faulted = std::make_shared<std::atomic<bool>>(false);
   region->SetFaultFlag(faulted);
@@ -97,11 +97,11 @@ Result<std::unique_ptr<CopyRoute>> ProcessMemory::Prepare(const RegionRef& from,
   if (imported.slab == nullptr || imported.slab->region() != host) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   "nothing copies from " + from->step_name() + " to " + to->step_name() +
-                      " in one pass: a client's ordinary memory is copied through its slab alone");
+                      " in one pass: a client's ordinary memory is copied only through its slab");
   }
   if (!into && imported.read_only) {
     return Status(Code::kPermissionDenied, reasons::kAccessDenied,
-                  "the buffer's memory may not be written: its client registered it to be read",
+                  "the buffer's memory must not be written: its client registered it as read-only",
                   "register it with MemoryAccess::kReadWrite");
   }
   return std::unique_ptr<CopyRoute>(std::make_unique<ProcessCopyRoute>(

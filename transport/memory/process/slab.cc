@@ -27,7 +27,7 @@ Result<std::unique_ptr<Region>> MakeRegion(int fd, uint64_t bytes) {
     return Status(Code::kResourceExhausted, reasons::kNoMemory,
                   "the machine, or the daemon's control group, has less than " +
                       FormatBytes(bytes) + " left for the slab of a client's ordinary memory",
-                  "make room, or allocate less in [process] slots and slot_bytes");
+                  "free memory, or lower [process] slab_bytes");
   }
   if (::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
     return os::ErrnoStatus(errno, "allocating " + FormatBytes(bytes) + " for a client's slab");
@@ -56,23 +56,20 @@ Status StatusOf(orders::Outcome outcome) {
       return OkStatus();
     case orders::Outcome::kUnknownRegion:
       return {Code::kAborted, reasons::kMemoryFault,
-              "the client has taken back the memory that the buffer lies in",
+              "the client has revoked the memory of the buffer",
               "keep the memory registered until its transfers have ended"};
     case orders::Outcome::kOutOfRegion:
-      return {
-          Code::kAborted, reasons::kMemoryFault,
-          "the client's library refused to copy: the bytes are not of the buffer, or may not be "
-          "written"};
-    case orders::Outcome::kUnmapped:
       return {Code::kAborted, reasons::kMemoryFault,
-              "the client has unmapped memory that the buffer lies in",
-              "keep the memory until the buffer has been deleted, and register it anew"};
+              "the client's library refused to copy: the bytes are outside the buffer, or must not "
+              "be written"};
+    case orders::Outcome::kUnmapped:
+      return {Code::kAborted, reasons::kMemoryFault, "the client has unmapped memory of the buffer",
+              "keep the memory mapped until the buffer is deleted, and register it again"};
     case orders::Outcome::kFaulted:
-      return {
-          Code::kAborted, reasons::kMemoryFault,
-          "a page of the client's memory was not there (SIGBUS): the file that it maps was cut "
-          "short, or cannot be read",
-          "see that the file keeps its length while it is mapped, and register the memory anew"};
+      return {Code::kAborted, reasons::kMemoryFault,
+              "a page of the client's memory is missing (SIGBUS): its file was truncated, or "
+              "cannot be read",
+              "keep the file's length while it is mapped, and register the memory again"};
     case orders::Outcome::kVoid:
       break;
   }
@@ -130,9 +127,9 @@ void Slab::Add(const BatchRef& batch) {
   if (!ended_.ok()) return refuse(ended_);
   if (given_up_ > 0) {
     return refuse({Code::kDeadlineExceeded, reasons::kStalled,
-                   "the client whose memory this is does not copy: it has not answered for copies "
-                   "that were given up",
-                   "see whether its process is stopped"});
+                   "the client that owns this memory does not copy: it has not answered for "
+                   "earlier copies that timed out",
+                   "check whether its process is stopped"});
   }
   std::erase_if(batch->copies,
                 [](const StridedCopy& copy) { return copy.bytes == 0 || copy.count == 0; });
@@ -171,7 +168,7 @@ void Slab::OnSocket() {
   const ssize_t got = ::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (got == 0) {
     return EndHere({Code::kAborted, reasons::kOwnerDied,
-                    "the client whose memory this is has closed its slab"});
+                    "the client that owns this memory has closed its slab"});
   }
   Collect();
 }
@@ -208,10 +205,10 @@ void Slab::LookAtTime() {
     self->timer_ = 0;
     if (os::Clock::now() - self->heard_ >= self->all_->patience) {
       self->GiveUp({Code::kDeadlineExceeded, reasons::kStalled,
-                    "the client whose memory this is has copied nothing for " +
+                    "the client that owns this memory has copied nothing for " +
                         std::to_string(self->all_->patience.count()) + " ms",
-                    "see whether its process is stopped; [process] patience says how long it may "
-                    "take"});
+                    "check whether its process is stopped; [process] client_timeout is the time it "
+                    "may take"});
     }
     self->LookAtTime();
   });

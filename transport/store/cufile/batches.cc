@@ -145,7 +145,7 @@ bool Batches::Reap(shim::cufile::BatchHandle handle, const std::atomic<bool>& st
         api_->GetBatchStatus(handle, static_cast<unsigned>(left), &got, events.data(), &patience);
     if (asked.code != 0) {
       if (++errors == options_.errors) {
-        Break("asking how a batch goes", asked);
+        Break("asking for the state of a batch", asked);
         return false;
       }
       std::this_thread::sleep_for(options_.poll);  // "retry later"
@@ -156,7 +156,7 @@ bool Batches::Reap(shim::cufile::BatchHandle handle, const std::atomic<bool>& st
     for (unsigned i = 0; i < got && i < left; ++i) {
       const size_t piece = reinterpret_cast<uintptr_t>(events[i].cookie) - 1;
       if (piece >= ends.size() || ended[piece]) {
-        Break("a batch told of what is none of its pieces, or told of one twice", {});
+        Break("a batch reported an unknown piece, or one piece twice", {});
         continue;
       }
       if (events[i].status == shim::cufile::kBatchWaiting ||

@@ -48,7 +48,7 @@ CufileFile::~CufileFile() {
 std::string CufileFile::how() const {
   std::string text = driver_->name + ": " + std::to_string(direct_pieces_) + " pieces directly";
   if (bounced()) {
-    text += ", " + std::to_string(bounced_pieces_) + " through memory of the library's own";
+    text += ", " + std::to_string(bounced_pieces_) + " through the library's own memory";
   }
   if (batches_ > 0) {
     text += "; " + std::to_string(batched_pieces_) + " of them by " + std::to_string(batches_) +
@@ -72,7 +72,7 @@ Result<std::shared_ptr<void>> CufileFile::Attach(const RegionRef& memory) {
                            driver_->registrations->Attach(*memory));
   const std::string& gpu = registration->device();
   const std::optional<Ledger::Window> now = driver_->ledger->Open(gpu);
-  if (!now) return NotSeen("nothing counts what libcufile does with GPU " + gpu);
+  if (!now) return NotSeen("there is no counter of libcufile's operations with GPU " + gpu);
   const MutexLock lock(mutex_);
   std::erase_if(attached_, [](const auto& entry) { return entry.second.expired(); });
   attached_[memory.get()] = registration;
@@ -101,8 +101,8 @@ Status CufileFile::Check(bool write, uint64_t offset, const Span& span) const {
   const auto address = reinterpret_cast<uintptr_t>(span.address());
   if ((offset | address | span.bytes) % kGrain == 0) return OkStatus();
   return {Code::kInvalidArgument, reasons::kBadArgument,
-          "what goes directly between " + request_.name + " and a GPU is whole blocks of " +
-              std::to_string(kGrain) + " bytes at whole blocks of memory"};
+          "direct transfers between " + request_.name + " and a GPU must be whole blocks of " +
+              std::to_string(kGrain) + " bytes, in the file and in memory"};
 }
 
 Status CufileFile::Stopped() const {
@@ -119,7 +119,7 @@ void CufileFile::Wait(UniqueFunction<void(Pieces)> task, Pieces pieces) {
   if (lane_->Wait([task = std::move(task), shared]() mutable { task(std::move(*shared)); })) return;
   for (Piece& piece : *shared) {
     End({Code::kResourceExhausted, reasons::kNoMemory,
-         "this process may have no more threads to wait for files",
+         "this process cannot start more threads to wait for files",
          "raise its limit on threads (TasksMax, ulimit -u)"},
         FilePass::kDirect, std::move(piece));
   }
@@ -203,8 +203,8 @@ Status CufileFile::EndOfBatched(bool write, const BatchEnd& end, const Piece& pi
   switch (end.how) {
     case How::kLost:
       return {Code::kInternal, reasons::kDriverFailed,
-              what + ": libcufile does not say any more how its batch goes",
-              "set batch = 0 under [cufile], and restart onecopyd: the memory is kept until then"};
+              what + ": libcufile no longer reports the state of its batch",
+              "set batch = 0 under [cufile] and restart onecopyd; the memory is kept until then"};
     case How::kCancelled:
       if (stopped_) return Stopped();
       break;
@@ -257,7 +257,7 @@ Status CufileFile::MoveAll(bool write, uint64_t offset, const Span& span, uint64
     return {Code::kDataLoss, reasons::kIo,
             request_.name + " ended at byte " + std::to_string(offset + moved) + ", before byte " +
                 std::to_string(offset + span.bytes) + ", which it had when it was opened",
-            "copy it when nothing else changes it"};
+            "copy it again while no other program changes it"};
   }
   return OkStatus();
 }
@@ -282,7 +282,7 @@ Result<std::string> CufileFile::Prove(bool write, uint64_t offset, const Span& s
   ONECOPY_RETURN_IF_ERROR(Check(write, offset, span));
   const std::string& device = span.region->place().device;
   const std::optional<Ledger::Window> before = driver_->ledger->Open(device);
-  if (!before) return NotSeen("nothing counts what libcufile does with GPU " + device);
+  if (!before) return NotSeen("there is no counter of libcufile's operations with GPU " + device);
   auto ended = std::make_shared<std::promise<std::pair<Status, uint64_t>>>();
   std::future<std::pair<Status, uint64_t>> outcome = ended->get_future();
   // By a thread of the lane's, as the user.
@@ -293,7 +293,7 @@ Result<std::string> CufileFile::Prove(bool write, uint64_t offset, const Span& s
   });
   if (!posted) {
     return Status(Code::kResourceExhausted, reasons::kNoMemory,
-                  "this process may have no more threads to wait for files");
+                  "this process cannot start more threads to wait for files");
   }
   const auto [status, operations] = outcome.get();
   ONECOPY_RETURN_IF_ERROR(status);

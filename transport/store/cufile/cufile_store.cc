@@ -119,7 +119,7 @@ struct CufileStore::Shared {
     Result<std::shared_ptr<Lane>> made =
         lanes.size() > kMostLanes
             ? Status(Code::kResourceExhausted, reasons::kQuota,
-                     std::to_string(kMostLanes) + " users have files open, and no more may",
+                     std::to_string(kMostLanes) + " users have files open, which is the limit",
                      "try again later")
             : Lane::Make(owner, gid, options.threads,
                          std::make_unique<Batches>(
@@ -156,8 +156,8 @@ Result<std::shared_ptr<DirectFile>> OpenNow(OpenFileRequest request,
   }
   if (!S_ISREG(file.st_mode)) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                  request.name + " is no regular file, and no other is given to libcufile",
-                  "take storage-bounce");
+                  request.name + " is not a regular file, and libcufile gets only regular files",
+                  "use storage-bounce");
   }
   shim::cufile::Descriptor descriptor;
   descriptor.handle.fd = request.direct_fd;
@@ -191,9 +191,9 @@ void CufileStore::Shared::OpenDirect(const std::shared_ptr<Shared>& self, OpenFi
   }
   if (request.direct_fd < 0) {
     return done(Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                       request.name + " has no descriptor with O_DIRECT: it is of less than 1 MiB, "
-                                      "or its file system has no such way",
-                       "take storage-bounce"));
+                       request.name + " cannot be opened with O_DIRECT: it is smaller than 1 MiB, "
+                                      "or its file system does not support it",
+                       "use storage-bounce"));
   }
   auto got = self->Get(request);
   if (!got.ok()) return done(got.status());
@@ -209,7 +209,7 @@ void CufileStore::Shared::OpenDirect(const std::shared_ptr<Shared>& self, OpenFi
       });
   if (!waits) {
     (*shared)(Status(Code::kResourceExhausted, reasons::kNoMemory,
-                     "this process may have no more threads to wait for files",
+                     "this process cannot start more threads to wait for files",
                      "raise its limit on threads (TasksMax, ulimit -u)"));
   }
 }
@@ -272,7 +272,7 @@ Viability CufileStore::AwaitProbe() const {
 
 void CufileStore::Open(OpenFileRequest request, Opened done) {
   done(Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-              "cufile moves " + request.name + " to and from memory of GPUs alone"));
+              "cufile moves " + request.name + " only to and from GPU memory"));
 }
 
 void CufileStore::OpenDirect(OpenFileRequest request, OpenedDirect done) {

@@ -45,8 +45,9 @@ Status DriveTrouble::Explain(const Status& failure) const {
 DriveTrouble FindDriveTrouble(const std::string& root, dev_t device, unsigned long file_system) {
   for (const auto& [kind, name] : kNotDirect) {
     if (kind != file_system) continue;
-    return {std::string("its file system is ") + name + ", of which drives do not read directly",
-            "put it on ext4 (data=ordered) or xfs of an NVMe drive"};
+    return {
+        std::string("its file system is ") + name + ", which GPUDirect Storage does not support",
+        "put it on ext4 (data=ordered) or xfs of an NVMe drive"};
   }
   os::Drives stack = os::DrivesOf(device, root);
   if (stack.names.empty()) return {};  // a network's
@@ -55,14 +56,14 @@ DriveTrouble FindDriveTrouble(const std::string& root, dev_t device, unsigned lo
   if (nvidia_fs) std::erase(stack.layers, "raid0");
   if (!stack.layers.empty()) {
     return {"between the file and " + Listed(stack.names) + " lies " + Listed(stack.layers) +
-                ", which GPUDirect Storage does not pass",
-            std::string("put it on a partition of a drive itself") +
+                ", which GPUDirect Storage does not support",
+            std::string("put it directly on a partition of a drive") +
                 (nvidia_fs ? ", or on RAID 0" : ", or on RAID 0 with nvidia-fs")};
   }
   const bool nvme = std::all_of(stack.names.begin(), stack.names.end(),
                                 [](const auto& drive) { return drive.starts_with("nvme"); });
   if (!nvme) {
-    return {"it lies on " + Listed(stack.names) + ", which is no NVMe drive",
+    return {"it lies on " + Listed(stack.names) + ", which is not an NVMe drive",
             "put it on an NVMe drive"};
   }
   const std::string modules = root + "/proc/driver/nvidia-fs/modules";
@@ -70,8 +71,8 @@ DriveTrouble FindDriveTrouble(const std::string& root, dev_t device, unsigned lo
       ReadText(modules).find("nvme") == std::string::npos) {
     return {"nvidia-fs does not know the driver nvme of " + Listed(stack.names) + " (" +
                 "/proc/driver/nvidia-fs/modules)",
-            "load an nvme that registers with nvidia-fs (MLNX_OFED or DOCA with GDS), then reload "
-            "nvidia-fs after it"};
+            "load an nvme driver that registers with nvidia-fs (MLNX_OFED or DOCA with GDS), then "
+            "reload nvidia-fs"};
   }
   return {};
 }

@@ -13,41 +13,41 @@ std::vector<SettingSpec> Specs() {
   return {
       {.key = "use",
        .fallback = std::string("auto"),
-       .doc = "GPUDirect Storage: whether drives read files into memory of GPUs themselves. "
-              "auto: where libcufile was seen to do so; on: likewise, and without that the daemon "
-              "does not start; off: never.",
+       .doc = "GPUDirect Storage: drives read files directly into GPU memory. auto: used if a test "
+              "of libcufile shows that it works; on: likewise, and otherwise the daemon does not "
+              "start; off: never used.",
        .choices = {"auto", "on", "off"}},
       {.key = "threads",
        .type = SettingType::kInteger,
        .fallback = int64_t{16},
-       .doc = "Reads or writes under way at a time, for each user.",
+       .doc = "Reads or writes in flight for each user.",
        .least = 1,
        .most = 256},
       {.key = "slice",
        .type = SettingType::kBytes,
        .fallback = 4 * kMiB,
-       .doc = "Of one read or write: whole blocks of 4 KiB.",
+       .doc = "Size of one read or write: a multiple of 4 KiB.",
        .least = static_cast<int64_t>(CufileFile::kGrain),
        .most = 1024 * kMiB},
       {.key = "batch",
        .type = SettingType::kInteger,
        .fallback = int64_t{128},
-       .doc =
-           "Of many ranges in one request: how many, of 1 MiB each at most, are read or written by "
-           "one call, where libcufile has such a call and counts what it does. 0: by one call "
-           "each.",
+       .doc = "For a request with many ranges: how many ranges, each of at most 1 MiB, one call "
+              "reads or writes. Used if libcufile has such a call and counts its operations. 0: "
+              "one call per range.",
        .least = 0,
        .most = 4096},
       {.key = "probe_limit",
        .type = SettingType::kDuration,
        .fallback = int64_t{10000},
-       .doc = "How long the process may take in which libcufile is tried when the daemon starts.",
+       .doc = "How long the test of libcufile at the daemon's start may take; it runs in a process "
+              "of its own.",
        .least = 100,
        .most = 600000},
       {.key = "probe_folder",
        .fallback = std::string("/var/tmp"),
-       .doc = "Where that process reads a file of its own; best on a drive that is to be read "
-              "directly."},
+       .doc = "Folder in which that test reads a file of its own; choose one on a drive that "
+              "should be read directly."},
   };
 }
 

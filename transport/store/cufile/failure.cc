@@ -21,8 +21,8 @@ Meaning MeaningOf(int code) {
     case kDriverNotInitialized:
     case kPlatformNotSupported:
       return {reasons::kCompatibilityMode,
-              "load nvidia-fs (modprobe nvidia-fs), or use a kernel, a driver and a drive that do "
-              "peer-to-peer DMA; gdscheck -p says which"};
+              "load nvidia-fs (modprobe nvidia-fs), or use a kernel, a driver and a drive that "
+              "support peer-to-peer DMA (gdscheck -p lists them)"};
     case kIoNotSupported:
     case kInvalidFileType:
     case kDirectNotSet:
@@ -31,7 +31,7 @@ Meaning MeaningOf(int code) {
     case kInternal:
       return {reasons::kFileSystem,
               "put the file on ext4 (data=ordered) or xfs of an NVMe drive, or on a parallel file "
-              "system that GPUDirect Storage knows; gdscheck -p lists them"};
+              "system that GPUDirect Storage supports (gdscheck -p lists them)"};
     case kDeviceNotSupported:
       return {reasons::kNoGds, "use a data centre or professional GPU"};
     case kInvalidMappingSize:
@@ -40,9 +40,9 @@ Meaning MeaningOf(int code) {
     case kNoMemory:
     case kBufferNotRegistered:
       return {reasons::kGpuNotPinnable,
-              "let other programs free what they have pinned of the GPU, or make its BAR1 larger"};
+              "have other programs free GPU memory that they pinned, or enlarge the GPU's BAR1"};
     default:
-      return {reasons::kDriverFailed, "see the library's log, and gdscheck -p"};
+      return {reasons::kDriverFailed, "check the library's log, and run gdscheck -p"};
   }
 }
 

@@ -35,7 +35,7 @@ Ledger::Seen Ledger::Look(const std::string& gpu, const Window& window) {
   // Those that were under way may have been counted before.
   ended -= std::min(ended, window.under_way);
   const std::optional<shim::CuFileCounts> now = counts_->Read(gpu);
-  if (!now) return {.why_not = "nothing counts what libcufile does with GPU " + gpu};
+  if (!now) return {.why_not = "there is no counter of libcufile's operations with GPU " + gpu};
   Seen seen;
   seen.why_not = WhyNotDirect(window.before, *now, ended);
   seen.direct = seen.why_not.empty();

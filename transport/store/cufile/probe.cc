@@ -66,7 +66,7 @@ Viability Crashed(const Said& said, const ProbeOptions& options) {
                        LibraryOf(said) + " " + said.outcome.Describe(options.limit) +
                            (step.empty() ? "" : " while " + step) +
                            ", in a process of its own: it is not used",
-                       "see whether gdscheck -p works, or set use = \"off\" under [cufile]");
+                       "check that gdscheck -p works, or set use = \"off\" under [cufile]");
 }
 
 // What of this machine explains compatibility mode.
@@ -91,10 +91,10 @@ Viability CompatibilityOnly(const Said& said, const ProbeOptions& options) {
   const std::string why = Explain(options);
   return Viability::No(
       reasons::kCompatibilityMode,
-      LibraryOf(said) + " works in compatibility mode alone, through host memory" +
+      LibraryOf(said) + " works only in compatibility mode, through host memory" +
           (why.empty() ? "" : ": " + why),
       "load nvidia-fs (modprobe nvidia-fs; package nvidia-fs or nvidia-gds), or use a kernel with "
-      "CONFIG_PCI_P2PDMA and an NVMe drive; onecopy doctor says what is missing");
+      "CONFIG_PCI_P2PDMA and an NVMe drive; onecopy doctor lists what is missing");
 }
 
 // Of a library that does not open its driver strictly.
@@ -108,7 +108,7 @@ Viability Closed(const Said& strict, const ProbeOptions& options) {
                            (absent ? "; " + Explain(options) : ""),
                        absent
                            ? "load nvidia-fs (modprobe nvidia-fs; package nvidia-fs or nvidia-gds)"
-                           : "see the kernel's log, and gdscheck -p");
+                           : "check the kernel log, and run gdscheck -p");
 }
 
 // A library whose batches crash or hang is used without: all else had been said before.
@@ -137,15 +137,15 @@ Viability Judge(const Said& said, const ProbeOptions& options) {
   if (said.Get("counts") == "nobody") {
     return Viability::No(reasons::kNoGds,
                          LibraryOf(said) +
-                             " does not count which way bytes go, and nor does nvidia-fs, so that "
-                             "nothing could show that they went directly",
+                             " does not count its direct operations, and neither does nvidia-fs, "
+                             "so nothing could prove that bytes go directly",
                          "use libcufile 1.15 or later, or: echo 1 > "
                          "/sys/module/nvidia_fs/parameters/rw_stats_enabled");
   }
   if (said.Get("read") == kOtherBytes) {
     return Viability::No(reasons::kDriverFailed,
-                         LibraryOf(said) + " read other bytes than the file has",
-                         "do not use it: update it, and nvidia-fs");
+                         LibraryOf(said) + " read wrong bytes from the file",
+                         "update libcufile and nvidia-fs");
   }
   return {};
 }

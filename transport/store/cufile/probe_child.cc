@@ -72,7 +72,7 @@ struct Bench {
     CUresult copied = cuda.MemcpyDtoHAsync(seen, memory, kFileBytes, stream);
     if (copied == CUDA_SUCCESS) copied = cuda.StreamSynchronize(stream);
     if (copied != CUDA_SUCCESS) {
-      return "its bytes cannot be looked at: " + shim::CudaErrorText(cuda, copied);
+      return "its bytes cannot be inspected: " + shim::CudaErrorText(cuda, copied);
     }
     return std::memcmp(seen, expected.data(), kFileBytes) == 0 ? "OK" : kOtherBytes;
   }
@@ -127,7 +127,7 @@ std::string ReadBatch(const Bench& bench) {
     }
   }
   if (const std::string same = bench.Compare(expected); same != "OK") return same;
-  if (!before || !after) return "nobody counts what it does";
+  if (!before || !after) return "nothing counts its operations";
   const std::string why = WhyNotDirect(*before, *after, kProbedEntries);
   return why.empty() ? kBatchWorks : why;
 }

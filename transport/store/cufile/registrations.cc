@@ -95,11 +95,11 @@ Result<std::shared_ptr<const Registration>> Registrations::Attach(const Region& 
   }
   Entry& entry = found->second;
   if (entry.bytes < memory.bytes()) {
-    return Status(Code::kFailedPrecondition, reasons::kGpuNotPinnable,
-                  "memory of GPU " + memory.place().device + " is in use as " +
-                      std::to_string(entry.bytes) + " bytes already, and was to be as " +
-                      std::to_string(memory.bytes()),
-                  "let the other transfer end first");
+    return Status(
+        Code::kFailedPrecondition, reasons::kGpuNotPinnable,
+        "memory of GPU " + memory.place().device + " is in use as " + std::to_string(entry.bytes) +
+            " bytes already, and this transfer needs it as " + std::to_string(memory.bytes()),
+        "wait for the other transfer");
   }
   ++entry.uses;
   return std::shared_ptr<const Registration>(

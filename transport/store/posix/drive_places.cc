@@ -30,7 +30,7 @@ const TopologyDevice* Named(const Topology& topology, const std::string& name) {
 
 DrivePlace Unknown(const std::string& why) {
   DrivePlace place;
-  place.words = "not known: " + why;
+  place.words = "unknown: " + why;
   return place;
 }
 

@@ -13,28 +13,28 @@ Backend<Store> Describe() {
   backend.settings = {
       {.key = "io",
        .fallback = std::string("auto"),
-       .doc = "How files are read and written: io_uring, or threads that wait. auto: io_uring "
-              "where the kernel lets this process; what is in the page cache by threads from 8 "
-              "cores on, unless the other was measured to be clearly faster.",
+       .doc = "How files are read and written: io_uring, or blocking threads. auto: io_uring if "
+              "the kernel allows it; from 8 cores on, threads read what is in the page cache, "
+              "unless io_uring measured clearly faster.",
        .choices = {"auto", "io_uring", "threads"}},
       {.key = "depth",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
-       .doc = "Pieces of one file that are read or written at a time; 0: one and a half for each "
-              "core, at least 8, at most 24; 16 for reads past the page cache.",
+       .doc = "Pieces of one file that are read or written at a time. 0: 1.5 per core, from 8 to "
+              "24; 16 for reads past the page cache.",
        .most = Lane::kDepth},
       {.key = "piece_bytes",
        .type = SettingType::kBytes,
        .fallback = int64_t{1} << 20,
-       .doc = "Length of such a piece, but for reads past the page cache and for what goes through "
-              "slots, of which it has the whole.",
+       .doc = "Size of such a piece. It does not apply to reads past the page cache; a piece "
+              "through a slot has the slot's size.",
        .least = kGrain,
        .most = int64_t{64} << 20},
       {.key = "direct_read_piece_bytes",
        .type = SettingType::kBytes,
        .fallback = int64_t{512} << 10,
-       .doc = "Length of a piece that is read past the page cache, at most a slot where it goes "
-              "through one.",
+       .doc = "Size of a piece that is read past the page cache; through a slot, at most the "
+              "slot's size.",
        .least = kGrain,
        .most = int64_t{64} << 20},
   };

@@ -78,7 +78,7 @@ Lane::~Lane() { thread_->StopAndJoin(); }
 
 Status Lane::NoThread() {
   return {Code::kResourceExhausted, reasons::kNoMemory,
-          "this process may have no more threads to wait for files",
+          "this process cannot start more threads to wait for files",
           "raise its limit on threads (TasksMax, ulimit -u)"};
 }
 

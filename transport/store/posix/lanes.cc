@@ -49,7 +49,7 @@ Result<std::shared_ptr<Lane>> Lanes::For(const Key& key, const std::string& cpus
   }
   if (Count(near) >= kMost) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
-                  std::to_string(kMost) + " users have files open, and no more may",
+                  std::to_string(kMost) + " users have files open, which is the limit",
                   "try again later");
   }
   const auto of_owner = std::count_if(lanes_.begin(), lanes_.end(), [&](const auto& entry) {
@@ -60,7 +60,7 @@ Result<std::shared_ptr<Lane>> Lanes::For(const Key& key, const std::string& cpus
   if (key.name.empty() && of_owner >= static_cast<std::ptrdiff_t>(kMostEach)) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
                   "uid " + key.owner.ToString() + " has files open with " +
-                      std::to_string(kMostEach) + " groups, and may with no more",
+                      std::to_string(kMostEach) + " groups, which is the limit",
                   "end some of these transfers");
   }
   ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<Lane> lane,

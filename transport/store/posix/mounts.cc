@@ -34,7 +34,7 @@ constexpr std::array kKinds = {FileSystemKind{EXT4_SUPER_MAGIC, "ext4", false, t
                                FileSystemKind{0xaad7aaea, "panfs"},
                                FileSystemKind{0x01021997, "9p"},
                                FileSystemKind{0x6a656a63, "virtiofs"}};
-constexpr FileSystemKind kUnknown{0, "a file system that is not known"};
+constexpr FileSystemKind kUnknown{0, "an unknown file system"};
 
 std::string Words(const FileSystemKind& kind, const Verdict& verdict, bool tried) {
   std::string words = kind.name;

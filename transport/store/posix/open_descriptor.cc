@@ -57,11 +57,11 @@ Status CheckFlags(const OpenFileRequest& request, int flags) {
                 (both    ? "reading and writing, as a checksum needs"
                  : write ? "writing"
                          : "reading"),
-            "a descriptor gives the rights with which it was opened, and no others"};
+            "open the file for that access, and pass the new descriptor"};
   }
   if (write && (flags & O_APPEND) != 0) {
     return BadHandle(request.name +
-                     " was opened for appending (O_APPEND), and is written in place");
+                     " was opened for appending (O_APPEND), but must be written in place");
   }
   if ((flags & O_DIRECT) != 0) return BadHandle(request.name + " was opened with O_DIRECT");
   return OkStatus();
@@ -185,7 +185,7 @@ Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& moun
   if (::fstat(request.fd, &file) != 0) return os::ErrnoStatus(errno, "looking at " + request.name);
   if (S_ISBLK(file.st_mode)) return InspectDevice(request, file, mounts, drives, cached_reads);
   if (!S_ISREG(file.st_mode)) {
-    return BadHandle(request.name + " is no regular file or block device: it is " +
+    return BadHandle(request.name + " is neither a regular file nor a block device: it is " +
                      os::DescribeDescriptor(request.fd));
   }
   struct statfs system {};
@@ -193,13 +193,12 @@ Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& moun
     return os::ErrnoStatus(errno, "looking at the file system of " + request.name);
   }
   if (static_cast<unsigned long>(system.f_type) == FUSE_SUPER_MAGIC) {
-    return Status(
-        Code::kFailedPrecondition, reasons::kNotApplicable,
-        request.name + " is served by a program (FUSE), which may never answer",
-        "let the client read or write it through memory of its own, as `onecopy cp` does");
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  request.name + " is served by a program (FUSE), which may never answer",
+                  "let the client read or write it through its own memory, as `onecopy cp` does");
   }
   if (IsOneOf(kWithoutLength, system)) {
-    return BadHandle(request.name + " is a file of the kernel's making, which has no length");
+    return BadHandle(request.name + " is a virtual file of the kernel, which has no length");
   }
   FileFacts facts;
   facts.bytes = request.use == FileUse::kWrite

@@ -332,7 +332,7 @@ Status PosixFile::Short(const Piece& piece) const {
           request_.name + " ended at byte " + std::to_string(piece.offset + piece.moved) +
               ", before byte " + std::to_string(piece.offset + piece.span.bytes) +
               ", which it had when it was opened",
-          "copy it when nothing else changes it"};
+          "copy it again while no other program changes it"};
 }
 
 void PosixFile::End(const PieceRef& piece, Status status) {
@@ -355,9 +355,9 @@ Status PosixFile::Failure(int error, const Piece& piece) const {
   if (error == EFAULT) {
     return {Code::kAborted, reasons::kMemoryFault,
             "a page of " + piece.span.region->step_name() +
-                " memory was not there when a file was to be " +
+                " memory is missing; a file was to be " +
                 (piece.write ? "written from it" : "read into it"),
-            "its client took it away: remove the buffer and register memory anew"};
+            "its client took it away: remove the buffer and register memory again"};
   }
   const std::string what = (piece.write ? "writing " : "reading ") + request_.name;
   const bool full = error == ENOSPC || error == EDQUOT;

@@ -17,7 +17,7 @@ RegisteredMemory::RegisteredMemory(io_uring& ring, HeldMemory& held, const Shape
   if (const auto limit = os::LockedMemoryLimit()) {
     refused_ = true;
     told_.Refused("this process may lock " + FormatBytes(*limit) +
-                  ", which is left to RDMA devices: set LimitMEMLOCK=infinity");
+                  ", which is reserved for RDMA devices: set LimitMEMLOCK=infinity");
   }
 }
 

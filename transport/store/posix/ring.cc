@@ -40,9 +40,9 @@ Result<std::unique_ptr<Ring>> Ring::Make(os::EventLoop& loop, unsigned depth,
                                          std::shared_ptr<HeldMemory> held) {
   io_uring made{};
   if (const int error = -::io_uring_queue_init(depth, &made, 0); error != 0) {
-    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                  "io_uring: " + os::ErrnoText(error),
-                  "allow io_uring: kernel.io_uring_disabled=0, and a seccomp profile that has it");
+    return Status(
+        Code::kFailedPrecondition, reasons::kNotApplicable, "io_uring: " + os::ErrnoText(error),
+        "allow io_uring: kernel.io_uring_disabled=0, and a seccomp profile that allows it");
   }
   std::unique_ptr<Ring> ring(new Ring(loop, made, std::move(held)));
   // 5.6 has everything; older ones have a ring that reads nothing.

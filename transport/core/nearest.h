@@ -1,0 +1,14 @@
+// The word that was meant by a mistyped one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onecopy {
+
+// The nearest of `known`, if it is near enough to be meant: a few letters wrong, missing, added or
+// swapped, or in the wrong case. Else empty.
+std::string Nearest(std::string_view typed, const std::vector<std::string>& known);
+
+}  // namespace onecopy
