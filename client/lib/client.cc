@@ -103,7 +103,7 @@ Result<uint64_t> Client::SetDraining(bool draining, bool wait) {
   request.set_wait(wait);
   ONECOPY_ASSIGN_OR_RETURN(const v1::SetDrainingResponse response,
                            connection_->Call(&NodeStub::SetDraining, request,
-                                             wait ? Patience::kUnlimited : Patience::kQuick));
+                                             wait ? Patience::kWorking : Patience::kQuick));
   return response.running();
 }
 
