@@ -127,9 +127,11 @@ TEST_CASE("a node without a certificate is kept out by one that has one, and kee
   CHECK(west.Do({"node", "ls"}).size() == 1);
   plain.Do({"buffer", "create", "a", "--size", "4096", "--memory", "host"});
   CHECK(plain.Run({"cp", "a", "west:b"}).exit_status == 5);
-  const CommandResult silent = plain.Run({"buffer", "ls", "west"});
-  CheckRefused(silent, 5, "UNAVAILABLE", "PEER_DOWN");
-  CHECK(silent.out.find("set [tls] on both nodes") != std::string::npos);
+  WaitUntil("it is seen to be silent", [&] {
+    const CommandResult silent = plain.Run({"buffer", "ls", "west"});
+    CheckRefused(silent, 5, "UNAVAILABLE", "PEER_DOWN");
+    return silent.out.find("set [tls] on both nodes") != std::string::npos;
+  });
 
   Node east("east", {.peers = {plain.AsPeer()}, .config = TlsFor(authority, "east")});
   east.Do({"buffer", "create", "a", "--size", "4096", "--memory", "host"});

@@ -57,7 +57,7 @@ TEST_CASE("words that are no command are named") {
   CheckRefusedNaming(with.RunHere({"cp", "kept"}), 2, "INVALID_ARGUMENT", "BAD_ARGUMENT",
                      "one destination");
   CheckRefusedNaming(with.RunHere({"cp", "kept", "b", "c"}), 2, "INVALID_ARGUMENT", "BAD_ENDPOINT",
-                     "\"kept\" is not one");
+                     "\"kept\" is not");
   CheckRefusedNaming(with.RunHere({"cp", "kept", "b", "--fast"}), 2, "INVALID_ARGUMENT",
                      "BAD_ARGUMENT", "--fast");
   with.nodes.Check();

@@ -80,7 +80,7 @@ def test_ranges_go_between_nodes_by_every_call(pair, east, west):
     ((rows((0, 4, 1)), rows((0, 4))), "BAD_ARGUMENT", "(1, 3)"),
     ((numpy.zeros((1, 2, 2), "int64"), rows((0, 4))), "BAD_ARGUMENT", "(1, 2, 2)"),
     ((numpy.int64(3), numpy.int64(3)), "BAD_ARGUMENT", "()"),
-    ((rows(0), rows(4)), "BAD_SIZE", "not known"),
+    ((rows(0), rows(4)), "BAD_SIZE", "is unknown"),
     ((rows((0, 4)), rows((4, 4)), 4), "BAD_ARGUMENT", "another length was passed"),
     ((rows(0), rows(4), 0), "BAD_SIZE", "no bytes"),
     ((rows(0), rows(4), -1), "BAD_ARGUMENT", "-1"),

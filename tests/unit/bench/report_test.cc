@@ -84,7 +84,7 @@ TEST_CASE("what is no list of rows is said to be wrong, and where") {
   says("[{\"work\": 1e999}]", "not a JSON document");
   says("{}", "not a list");
   says("[]", "no rows");
-  says("[3]", "row 1 is no object");
+  says("[3]", "row 1 is not an object");
   const std::string whole = ToJson(SomeRows(), kRun);
   says(whole.substr(0, whole.size() / 2), "not a JSON document");
   const auto with = [&](const std::string& from, const std::string& to) {

@@ -356,7 +356,7 @@ TEST_CASE("what is not allocated cannot be given back, and nothing changes") {
     CHECK(done.message().find(text) != std::string::npos);
     fixture.CheckTables();
   };
-  refused(one + 256, 0, reasons::kBadPointer, "256 bytes behind its beginning");
+  refused(one + 256, 0, reasons::kBadPointer, "256 bytes after its beginning");
   refused(one + 1024, 0, reasons::kBadPointer, "is already free");
   refused(&elsewhere, 0, reasons::kBadPointer, "does not belong to this pool");
   refused(one, 999, reasons::kSizeMismatch, "1000 bytes");

@@ -161,7 +161,7 @@ TEST_CASE("a key or value that is wrong is named with its line") {
        "f.toml:2: tls: certificate and key must be set too: set all three files, or none"},
       {"[tls]\nca = \"a\"\nkey = \"b\"", "f.toml:3: tls: certificate must be set too"},
       {"listen = \"127.0.0.1:65535\"", "f.toml:1: lanes must be set"},
-      {"api_listen = \"0.0.0.0:7703\"", "f.toml:1: api_listen is set, and [tls] is not"},
+      {"api_listen = \"0.0.0.0:7703\"", "f.toml:1: api_listen needs [tls] ca, certificate and key"},
       {"api_listen = \"7703\"", "f.toml:1: api_listen: \"7703\" is not an address"},
       {"api_listen = \"127.0.0.1:80\"\nlisten = \"127.0.0.1:80\"\n[tls]\nca = \"a\"\n"
        "certificate = \"b\"\nkey = \"c\"",
@@ -174,9 +174,9 @@ TEST_CASE("a key or value that is wrong is named with its line") {
       {"[peering]\nreconnect_delay_max = \"50ms\"",
        "f.toml:2: peering: reconnect_delay_min, 100ms, is longer than reconnect_delay_max, 50ms"},
       {"[limits]\ngrants_per_user = 70000",
-       "f.toml:2: limits: grants_per_user, 70000, is more than grants, 65536, which is of all"},
+       "f.toml:2: limits: grants_per_user, 70000, exceeds grants, 65536, the limit of all"},
       {"[limits]\nsessions_per_user = 10\nsessions = 9",
-       "f.toml:3: limits: sessions_per_user, 10, is more than sessions, 9"},
+       "f.toml:3: limits: sessions_per_user, 10, exceeds sessions, 9"},
       // what is no TOML
       {"name = \"a\"\nname = \"b\"", "f.toml:2: "},
       {"name = ", "f.toml:1: "},

@@ -44,10 +44,10 @@ TEST_CASE("a decision is one line: who, from where, what, on what, how, and why"
   Ask(OkStatus(), true);
   const auto lines = with.captured.Lines();
   REQUIRE(lines.size() == 2);
-  CHECK(lines[0].substr(24) ==
+  CHECK(lines[0].substr(25) ==
         "warning audit who=1000@east from=\"pid 17 (cp)\" what=CreateGrant on=\"a to 1001\" "
         "outcome=denied why=\"NOT_OWNER: no\"");
-  CHECK(lines[1].substr(24) ==
+  CHECK(lines[1].substr(25) ==
         "info    audit who=1000@east from=\"pid 17 (cp)\" what=CreateGrant on=\"a to 1001\" "
         "outcome=allowed");
 }

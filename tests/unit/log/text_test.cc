@@ -93,7 +93,7 @@ TEST_CASE("a hostile text forges neither a line nor a field, nor steers a termin
                                    {"nul", std::string_view("a\0b", 3)}});
   const auto lines = captured.Lines();
   REQUIRE(lines.size() == 1);
-  CHECK(lines[0].substr(31) ==
+  CHECK(lines[0].substr(32) ==
         " peer \\x1b[2J\\ndied name=\"x\\n2026-01-01 error forged\" more=\"\\\" level=\\\"root\" "
         "color=\"\\x1b[31m\" nul=\"a\\x00b\"");
 }

@@ -48,7 +48,7 @@ DrivePlace DriveOn(int32_t node) {
   return {{"nvme1n1"},
           node,
           node < 0 ? "" : "4-7",
-          node < 0 ? "not known: nfs: it names no block device"
+          node < 0 ? "unknown: nfs: it names no block device"
                    : "nvme1n1 (0000:82:00.0, NUMA node " + std::to_string(node) + ")"};
 }
 
@@ -88,13 +88,13 @@ TEST_CASE("slots are near to the end whose place is known") {
   REQUIRE_OK(network);
   CHECK(network->slots_numa_node == 0);
   CHECK(network->placement ==
-        "slots on NUMA node 0, near GPU-far; drive: not known: nfs: it names "
+        "slots on NUMA node 0, near GPU-far; drive: unknown: nfs: it names "
         "no block device");
   node.memories[2].address = "0000:ff:00.0";
   const auto drive = PlanOf(node, "cuda", kFar, DriveOn(1));
   REQUIRE_OK(drive);
   CHECK(drive->slots_numa_node == 1);
-  CHECK(drive->placement.ends_with("; the place of GPU-far is not known"));
+  CHECK(drive->placement.ends_with("; the place of GPU-far is unknown"));
   const auto neither = PlanOf(node, "cuda", kFar, DriveOn(-1));
   REQUIRE_OK(neither);
   CHECK(neither->slots_numa_node == -1);

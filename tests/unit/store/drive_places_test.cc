@@ -112,8 +112,8 @@ TEST_CASE("a hypervisor's word is shown, and counts for nothing") {
 TEST_CASE("files of networks and in memory are on no drive, and say why") {
   const Server server;
   CHECK(server.Of(0, 45, KindOf(NFS_SUPER_MAGIC)) ==
-        DrivePlace{{}, -1, "", "not known: nfs: it names no block device"});
-  CHECK(server.Of(0, 30, KindOf(TMPFS_MAGIC)).words == "not known: tmpfs is memory");
+        DrivePlace{{}, -1, "", "unknown: nfs: it names no block device"});
+  CHECK(server.Of(0, 30, KindOf(TMPFS_MAGIC)).words == "unknown: tmpfs is memory");
 }
 
 TEST_CASE("a topology file is believed instead of the kernel, and names what it does not know") {
