@@ -150,6 +150,12 @@ Result<TransferRecord*> PeerService::FindDecided(const std::string& caller, cons
 }
 
 void PeerService::Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) {
+  // A source tells the node that ordered the transfer what it knows: the destination may have
+  // forgotten.
+  const TransferRecord* given = needs_.transfers.Find(id);
+  if (given != nullptr && given->info.role == TransferRole::kSource && given->initiator == caller) {
+    return reply(given->info);
+  }
   Result<TransferRecord*> record = FindDecided(caller, id);
   if (!record.ok()) return reply(record.status());
   reply((*record)->info);

@@ -4,7 +4,6 @@
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/support/channel_arguments.h>
 
-#include <array>
 #include <string_view>
 #include <utility>
 
@@ -41,16 +40,6 @@ grpc::ChannelArguments ArgumentsFor(const std::string& node, bool tls) {
   // Whom the certificate must be for, whatever the address.
   if (tls) arguments.SetSslTargetNameOverride(node);
   return arguments;
-}
-
-// gRPC reports a failed TLS handshake like any other failure to connect; only its text tells.
-bool IsAboutCertificates(const std::string& message) {
-  constexpr std::array<std::string_view, 4> kWords = {"handshake", "certificate", "CERTIFICATE",
-                                                      "Hostname Verification"};
-  for (const std::string_view word : kWords) {
-    if (message.find(word) != std::string::npos) return true;
-  }
-  return false;
 }
 
 std::string InSeconds(std::chrono::milliseconds time) {

@@ -4,11 +4,13 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "onecopy/result.h"
 #include "transport/core/unique_function.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/host_port.h"
+#include "transport/os/resolve.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy::rpc {
@@ -16,18 +18,21 @@ namespace onecopy::rpc {
 // Runs the thread `dial`, which never waits for one peer.
 class PlainDialer {
  public:
-  PlainDialer();
+  using Resolver = Result<std::vector<os::HostPort>> (*)(const os::HostPort& where);
+  explicit PlainDialer(Resolver resolve = &os::Resolve);
   ~PlainDialer();  // what is under way ends unanswered
 
   // Any thread. `done` runs once, on the thread `dial`, unless this goes before: a connection whose
   // far end has begun to speak and has passed CheckPlainPeer; UNAVAILABLE where nobody is there,
   // DEADLINE_EXCEEDED where nobody speaks within 3 s, PERMISSION_DENIED (ACCESS_DENIED) where
-  // somebody else does.
+  // somebody else does. The addresses of a name have as long each, and do not wait for each other;
+  // the first that speaks counts.
   using Done = UniqueFunction<void(Result<os::UniqueFd>)>;
   void Dial(const std::string& address, Done done);
 
  private:
   class Attempt;
+  const Resolver resolve_;
   const std::shared_ptr<os::LoopThread> thread_;
 };
 

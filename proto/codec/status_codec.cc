@@ -122,13 +122,27 @@ std::string EncodeStatusDetails(const Status& status) {
   return ToProto(status, text, refusals).SerializeAsString();
 }
 
+namespace {
+
+bool TellsOfLostConnection(const std::string& message) {
+  for (const char* words : {"Stream removed", "RST_STREAM", "Connection reset", "Broken pipe"}) {
+    if (message.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Status DecodeStatus(int code, const std::string& message, const std::string& details) {
   google::rpc::Status proto;
   if (!proto.ParseFromString(details)) proto.Clear();
   // gRPC's own word on code and message is what the caller goes by.
   proto.set_code(code);
   proto.set_message(message);
-  return FromProto(proto);
+  Status status = FromProto(proto);
+  const bool unclear = status.code() == Code::kUnknown || status.code() == Code::kInternal;
+  if (!unclear || !status.reason().empty() || !TellsOfLostConnection(message)) return status;
+  return {Code::kUnavailable, "", message};
 }
 
 }  // namespace onecopy

@@ -28,7 +28,8 @@ Status FromProto(const google::rpc::Status& proto);
 std::string EncodeStatusDetails(const Status& status);
 
 // An error as gRPC reports it. `details` may be empty, foreign or nonsense: then there is no
-// reason. kOk gives success, whatever the details say.
+// reason. kOk gives success, whatever the details say. A connection that went under the call is
+// kUnavailable, for which gRPC has other codes, too ("Stream removed").
 Status DecodeStatus(int code, const std::string& message, const std::string& details);
 
 }  // namespace onecopy

@@ -83,9 +83,30 @@ void RemoteTransfers::Ask(const TransferId& id, const std::string& node) {
     if (asked == nullptr || found == awaited_.end()) return;
     if (said.ok()) return Apply(*asked, *said);
     if (said.status().code() != Code::kNotFound || ++found->second.unknown < kMaxUnknown) return;
+    Forgotten(id, said.status().WithContext("node " + node + " does not know the transfer"));
+  });
+}
+
+void RemoteTransfers::Forgotten(const TransferId& id, const Status& why) {
+  TransferRecord* record = transfers_.Find(id);
+  if (record == nullptr || !awaited_.contains(id)) return;
+  const auto fail = [this, id, why] {
+    TransferRecord* failed = transfers_.Find(id);
+    if (failed == nullptr || !awaited_.contains(id)) return;
     Conclude(id);
-    transfers_.Conclude(*asked,
-                        said.status().WithContext("node " + node + " does not know the transfer"));
+    transfers_.Conclude(*failed, why);
+  };
+  const std::string& source = record->info.source.node;
+  const bool third = !context_.IsSelf(source) && source != awaited_.at(id).destination;
+  const Result<PeerApi*> peer = third && peers_.IsConnected(source)
+                                    ? peers_.Find(source)
+                                    : Status(Code::kNotFound, reasons::kPeerNotFound, "");
+  if (!peer.ok()) return fail();
+  (*peer)->Query(context_.node(), id, [this, id, fail](Result<TransferInfo> said) {
+    TransferRecord* asked = transfers_.Find(id);
+    if (asked == nullptr || !awaited_.contains(id)) return;
+    if (!said.ok() || !IsFinal(said->state)) return fail();
+    Apply(*asked, *said);
   });
 }
 
@@ -184,11 +205,9 @@ void RemoteTransfers::PeerMet(const std::string& node, bool restarted) {
     TransferRecord* record = transfers_.Find(id);
     if (record == nullptr) continue;
     if (restarted) {
-      Conclude(id);
-      transfers_.Conclude(
-          *record, {Code::kAborted, reasons::kPeerRestarted,
-                    "node " + node + ", which decides this transfer's outcome, has restarted",
-                    "its buffers are lost: create them and start the transfer again"});
+      Forgotten(id, {Code::kAborted, reasons::kPeerRestarted,
+                     "node " + node + ", which decides this transfer's outcome, has restarted",
+                     "its buffers are lost: create them and start the transfer again"});
       continue;
     }
     Ask(id, node);

@@ -17,7 +17,8 @@ namespace onecopy::engine {
 
 // Engine thread. The destination reports; where it cannot be heard in time, the transfer is
 // UNCONFIRMED here, and becomes what the destination says when the two meet again. A destination
-// that has restarted has forgotten the transfer, and its buffers with it: then it has failed.
+// that has restarted has forgotten the transfer, and its buffers with it: then it has failed,
+// unless the source has heard better.
 class RemoteTransfers {
  public:
   RemoteTransfers(Context& context, Peers& peers, Transfers& transfers)
@@ -56,6 +57,9 @@ class RemoteTransfers {
 
   void Apply(TransferRecord& record, const TransferInfo& said);
   void Ask(const TransferId& id, const std::string& node);
+  // The destination has forgotten the transfer. Where another node is the source, that may have
+  // heard how it ended, and what it says counts; else it has failed for this reason.
+  void Forgotten(const TransferId& id, const Status& why);
   void GiveUp(const TransferId& id, const Status& why);
   void Conclude(const TransferId& id);
 

@@ -50,4 +50,13 @@ TEST_CASE("a call that the server dropped means that the daemon has gone") {
   CHECK(got.code() == Code::kUnavailable);
   CHECK(got.reason() == onecopy::reasons::kDaemonUnreachable);
 }
+
+TEST_CASE("a connection that went under the call means that, whatever gRPC calls it") {
+  const std::string said = GENERATE("Stream removed", "Received RST_STREAM with error code 2");
+  const auto code = GENERATE(grpc::StatusCode::UNKNOWN, grpc::StatusCode::INTERNAL);
+  const Status got = DecodeStatus(grpc::Status(code, said), "the daemon");
+  CHECK(got.code() == Code::kUnavailable);
+  CHECK(got.reason() == onecopy::reasons::kDaemonUnreachable);
+  CHECK(got.message().find(said) != std::string::npos);
+}
 }  // namespace status_decode_test

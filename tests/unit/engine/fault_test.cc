@@ -262,6 +262,28 @@ TEST_CASE("a destination that has restarted has forgotten the transfer, which ha
   CheckFree(pair.east, pair.alice, "a");
 }
 
+TEST_CASE("who ordered a transfer between two others learns of its success from the source, too") {
+  EngineCluster cluster({"east", "west", "north"}, Slow);
+  const Principal alice = cluster["east"].Attach();
+  const Principal bob = cluster["west"].Attach();
+  const Principal carol = cluster["north"].Attach();
+  REQUIRE_OK(cluster["east"].CreateBuffer(alice, "a", 1 << 20));
+  REQUIRE_OK(cluster["west"].CreateBuffer(bob, "b", 1 << 20));
+  const auto started = cluster["north"].Start(carol, Staged());
+  REQUIRE_OK(started);
+  cluster.Cut("west", "north");
+  cluster.Cut("north", "west");
+  REQUIRE(cluster["east"].Wait(alice, started->id).state == TransferState::kSucceeded);
+  cluster.Restart("west");
+  cluster.Mend("west", "north");
+  cluster.Mend("north", "west");
+  const TransferInfo learnt = cluster["north"].Wait(carol, started->id, TransferState::kSucceeded);
+  INFO(learnt.error.ToString());
+  CHECK(learnt.state == TransferState::kSucceeded);
+  CHECK(learnt.role == TransferRole::kInitiator);
+  CHECK(learnt.receipt.steps.size() == 5);
+}
+
 TEST_CASE("bytes that have arrived are a success though the source does not answer any more") {
   Pair pair(Slow, 1 << 20);
   pair.cluster.FailCalls("Finish");
