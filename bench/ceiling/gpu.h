@@ -54,7 +54,7 @@ class GpuMemory {
   CUdeviceptr address() const { return address_; }
   Gpu& gpu() const { return *gpu_; }
 
-  // Lets another GPU read and write it directly, once; it is no error where it does already.
+  // Lets another GPU read and write it directly, once; it is not an error where it does already.
   Status LetReach(const Gpu& other) const;
 
  private:

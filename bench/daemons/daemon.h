@@ -32,7 +32,7 @@ struct DaemonOptions {
 };
 
 // Serves on loopback where nothing else is said, on free ports and in a folder of its own, from
-// Start to the destructor, which waits for its end. One thread at a time, but for clients.
+// Start to the destructor, which waits for its end. One thread at a time, except for clients.
 class Daemon {
  public:
   // `peers` as onecopyd takes them: "NAME=HOST:PORT". An error tells the end of its log.

@@ -34,7 +34,7 @@ struct Search {
 
 // One setting after the other: its values beside the best so far, in the order in which they
 // matter. Something else than what was best must be better by a twentieth, so that noise decides
-// nothing; what `measure` fails for is left out, but for the defaults, whose failure ends the
+// nothing; what `measure` fails for is left out, except for the defaults, whose failure ends the
 // search, as CANCELLED ends it anywhere. `measure` gives bytes per second. `cores`: those that may
 // be used.
 Result<Search> FindBest(unsigned cores,

@@ -46,7 +46,7 @@ class Connection {
   // whether the daemon did what it was asked.
   Status Explain(const Session& session, Status failure) const;
   // `status` of a call that named these buffers of a node: BUFFER_LOST where one went with a
-  // session. One that could not be registered again as the present one began is tried anew, which
+  // session. One that could not be registered again as the present one began is tried again, which
   // blocks.
   Status ExplainNames(Status status, const std::string& node,
                       const std::vector<std::string>& names);

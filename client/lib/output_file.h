@@ -49,7 +49,7 @@ class OutputFile {
   // Whether it reads as zeros up to its length, until something is written.
   bool is_new() const { return new_.has_value(); }
 
-  // Where Write goes on, of what is no stream.
+  // Where Write goes on, of what is not a stream.
   void Seek(uint64_t offset) { at_ = offset; }
 
   // Appends. Fails like Waiter::Check, and with RESOURCE_EXHAUSTED (NO_SPACE). Looks at the bytes,

@@ -1,4 +1,4 @@
-// Memory that the library registers of its own accord, and anew with each session.
+// Memory that the library registers of its own accord, and again with each session.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class RegisteredMemory {
   RegisteredMemory(const RegisteredMemory&) = delete;
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
 
-  // Makes it known to the daemon of this session, anew where it was before. FAILED_PRECONDITION
+  // Makes it known to the daemon of this session, again where it was before. FAILED_PRECONDITION
   // once retired.
   Result<BufferInfo> Register(Session& session);
   BufferInfo info() const;

@@ -13,7 +13,7 @@ struct RemoteRange {
   uint64_t offset = 0;
   uint64_t bytes = 0;
 
-  // A piece of it. By the buffer's id, so that one that is made anew under the same name while the
+  // A piece of it. By the buffer's id, so that one that is made again under the same name while the
   // copy runs is not mistaken for it.
   Endpoint Piece(uint64_t at, uint64_t piece_bytes) const {
     return {buffer.node, buffer.id, offset + at, piece_bytes};

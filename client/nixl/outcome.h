@@ -11,10 +11,10 @@ namespace onecopy::nixl {
 
 // kRemoteDisconnected, upon which NIXL forgets the other agent's metadata, only where its process
 // has gone. A buffer that is not found may be there again under its name: after a restart of the
-// other's daemon until that agent has registered anew.
+// other's daemon until that agent has registered again.
 abi::Outcome OutcomeFor(const Status& status);
 
-// Writes one line, but for success and for what was cancelled, and returns OutcomeFor.
+// Writes one line, except for success and for what was cancelled, and returns OutcomeFor.
 abi::Outcome Say(std::string_view what, const Status& status);
 
 }  // namespace onecopy::nixl

@@ -26,7 +26,7 @@ struct Tls {
   std::string key;
   std::string crl;                      // empty: no certificate is revoked
   std::chrono::milliseconds reload{0};  // how often they are read again; 0: when told to
-  bool lanes_plain = false;             // the tcp link's lanes may be plain text all the same
+  bool lanes_plain = false;             // the tcp link's lanes may be plain text anyway
 
   bool enabled() const { return !ca.empty(); }
   friend bool operator==(const Tls&, const Tls&) = default;

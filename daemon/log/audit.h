@@ -56,7 +56,7 @@ void SetOutput(std::shared_ptr<log::Output> output, const Options& options);
 bool IsDenial(const Status& status);
 
 // A decision: a denial, an allowed request, or one that came to nothing for another reason, which
-// is no decision and only written by kAll.
+// is not a decision and only written by kAll.
 void Write(const Decision& decision);
 
 // How many records were never written: beyond somebody's allowance, or because the audit log's own

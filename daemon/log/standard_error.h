@@ -10,8 +10,8 @@ class sink;
 namespace onecopy::log {
 
 // Makes descriptor 2 refuse what its reader has no room for, instead of waiting for it: libraries
-// write there from threads that serve. Only for pipes and terminals, by opening them anew, so that
-// nobody who shares them notices; files do not wait, and what cannot be opened anew (a socket,
+// write there from threads that serve. Only for pipes and terminals, by opening them again, so that
+// nobody who shares them notices; files do not wait, and what cannot be opened again (a socket,
 // another user's pipe) stays as it is. The sink below goes on to wait. Once, before there are other
 // threads.
 void KeepStandardErrorFromBlocking();

@@ -13,13 +13,13 @@ namespace onecopy::pipeline {
 
 // Each filling has a key of its own, which opens the bytes that were put into the slot and no
 // others, from when they are there until the peer has read them. Outlives the chain that fills the
-// slots, until the last key has ended. On the connection's executor, but for Close.
+// slots, until the last key has ended. On the connection's executor, except for Close.
 class LentSlots : public std::enable_shared_from_this<LentSlots> {
  public:
   LentSlots(std::shared_ptr<Connection> connection, SlotShareRef share);
 
   const SlotShare& share() const { return *share_; }
-  // What to call when there is a slot to be had.
+  // What to call when there is a slot available.
   void OnMore(std::function<void()> more);
 
   std::optional<uint32_t> Take(uint64_t bytes);

@@ -34,7 +34,7 @@ struct FailedMessage {
 // staged comes chunk by chunk.
 struct ReadyMessage {
   RemoteKey key;            // empty: staged
-  uint64_t slot_bytes = 0;  // staged: of a chunk, but for the last
+  uint64_t slot_bytes = 0;  // staged: of a chunk, except for the last
   // That the owner is going to execute; without their node, which is its own.
   std::vector<Step> steps;
 };

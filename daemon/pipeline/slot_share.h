@@ -23,7 +23,7 @@ struct UsedSlot {
 // A share changes while its transfer runs: it asks its pool for more when it has none left that is
 // free and slots do come back to it, and the pool lowers its limit where others wait, down to none.
 // What is above the limit goes back: at once what is free, the rest once it is. So a share keeps
-// nothing that it has no use for, and may have to ask anew.
+// nothing that it has no use for, and may have to ask again.
 //
 // Give, SetLimit and Close: any thread. All else: the executor.
 class SlotShare : public std::enable_shared_from_this<SlotShare> {

@@ -39,7 +39,7 @@ class LongEnds {
 
   // Taking thread.
   std::optional<Entry> Take() {
-    told_.exchange(false);  // what is put from here on is told anew, or seen below
+    told_.exchange(false);  // what is put from here on is told again, or seen below
     const uint64_t at = taken_.load(std::memory_order_relaxed);
     if (at == put_.load(std::memory_order_acquire)) return std::nullopt;
     const Entry entry = (*entries_)[at % kPlaces];

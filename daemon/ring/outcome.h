@@ -19,7 +19,7 @@ enum class Outcome : uint32_t {
   kFailed,   // the hardware did, or what drives it; the route says why
 };
 
-// Code, reason and text, but for the last two.
+// Code, reason and text, except for the last two.
 const Status& StatusOf(Outcome outcome);
 
 }  // namespace onecopy::ring

@@ -28,7 +28,7 @@ class Dialer final : public engine::PeerDialer {
   // range for its checksum in 10 minutes, all others in 10 s. An unreachable peer is UNAVAILABLE
   // (PEER_DOWN), one whose certificate is not good enough UNAUTHENTICATED (CERT_REJECTED), an
   // answer that makes no sense UNAVAILABLE (PEER_INCOMPATIBLE). Each failure to connect is final
-  // for its call; the next call tries anew, at once.
+  // for its call; the next call tries again, at once.
   std::unique_ptr<engine::PeerApi> Dial(const std::string& name,
                                         const std::string& address) override;
 

@@ -23,7 +23,7 @@ class ServerProof {
 
   // Looks at what the node presents in a handshake.
   Status Evaluate(const std::string& certificate, const std::string& between);
-  // Whether it is still to be believed: asked before each call, looks anew after a change of
+  // Whether it is still to be believed: asked before each call, looks again after a change of
   // identity and where the last look is long ago.
   bool Holds();
   // Why the last handshake was refused; success where it was not.

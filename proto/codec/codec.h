@@ -4,7 +4,7 @@
 // clients and each other, INVALID_ARGUMENT names the field that is wrong; leniently, as clients
 // read their daemon, it does not fail. Print cannot fail: text that is only shown is mended where
 // it is not UTF-8, and cut where it is too long to be read strictly. What names something (an id, a
-// buffer, a path, an owner) is printed as it is: whoever makes a request checks it before, and a
+// buffer, a path, an owner) is printed as it is: the maker of a request checks it before, and a
 // reader refuses a message with a name that is not UTF-8, rather than taking another one. Any
 // thread.
 #pragma once

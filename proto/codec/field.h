@@ -1,6 +1,6 @@
-// Checks of single fields of messages. Strictly read, nobody is trusted to fill them in well: not a
-// client, not a peer, not a foreign program. Leniently, everything is taken as well as it can be: a
-// library must understand a daemon that is newer than it.
+// Checks of single fields of messages. Strictly read, no sender is trusted to fill them in well:
+// not a client, not a peer, not a foreign program. Leniently, everything is taken as well as it can
+// be: a library must understand a daemon that is newer than it.
 #pragma once
 
 #include <google/protobuf/duration.pb.h>
@@ -90,7 +90,7 @@ Status CheckNumber(double number, const Field& at);
 
 // Fractions of a millisecond are rounded up, so that what is longer than nothing stays so.
 Result<std::chrono::milliseconds> Parse(const google::protobuf::Duration& in, const Field& at);
-// Leniently, what is no time is the zero time.
+// Leniently, what is not a time is the zero time.
 Result<WallTime> Parse(const google::protobuf::Timestamp& in, const Field& at);
 // What is negative is printed as nothing.
 void Print(std::chrono::milliseconds duration, google::protobuf::Duration* out);

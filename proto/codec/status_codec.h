@@ -17,7 +17,7 @@ inline constexpr size_t kMaxMessageBytes = 1024;
 // OK becomes the message's default.
 google::rpc::Status ToProto(const Status& status);
 
-// Details of another domain, or that cannot be read, are passed over. A number that is no code
+// Details of another domain, or that cannot be read, are passed over. A number that is not a code
 // becomes kUnknown.
 Status FromProto(const google::rpc::Status& proto);
 

@@ -324,7 +324,7 @@ TEST_CASE("a folder that was copied into a buffer comes back as a folder, from a
   CHECK(ReadFile(back + "/mine") == "kept");
   pair.east.Do({"cp", "west:model", back + ".pack"});
   CHECK(std::filesystem::file_size(back + ".pack") > large.size());
-  pair.west.Do({"cp", "model", (pair.west.folder() / "west").string() + "/"});
+  pair.west.Do({"cp", "model", pair.west.folder() / "west/"});
   CHECK(ReadFile(pair.west.folder() / "west/empty").empty());
 }
 

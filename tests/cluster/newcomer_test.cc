@@ -27,7 +27,7 @@ TEST_CASE("a mistyped buffer is answered with the one that was meant, here and o
   CHECK(Has(Remedy(pair.east, {"cp", "weigts", "west:gradients"}), "did you mean weights? "));
   CHECK(
       Has(Remedy(pair.east, {"cp", "weights", "west:gradeints"}), "did you mean west:gradients? "));
-  CHECK(Has(Remedy(pair.east, {"explain", "weigths", "west:gradients"}), "did you mean weights? "));
+  CHECK(Has(Remedy(pair.east, {"explain", "weigts", "west:gradients"}), "did you mean weights? "));
   CHECK_FALSE(Has(Remedy(pair.east, {"cp", "weights", "west:other"}), "did you mean"));
   CHECK(Has(Remedy(pair.east, {"cp", "weights", "west:gradients", "--path", "rdma"}),
             "did you mean \"rdma-*\"? "));

@@ -31,7 +31,7 @@ struct BackendContext {
   Settings rdma = {};   // of the section [rdma], for backends that ask for it
   bool peers_authenticated = false;        // peers' names are proven by certificates ([tls])
   std::shared_ptr<tls::Trust> trust = {};  // by which they are; null without [tls]
-  bool lanes_plain = false;                // they need not encrypt what they carry all the same
+  bool lanes_plain = false;                // they need not encrypt what they carry anyway
   Topology topology = {};                  // of this machine, for the placement of threads
   std::map<std::string, std::string> libraries = {};  // all of [libraries]
 };

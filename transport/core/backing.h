@@ -17,7 +17,7 @@ class Backing {
   // Whether all of the file has memory; cheap to ask.
   virtual bool IsFull() const = 0;
   // Whether some of these bytes have no memory: touching them would give them some, at this
-  // process's expense, or fault where there is none to be had. The client may change it at any
+  // process's expense, or fault where there is none available. The client may change it at any
   // time.
   virtual bool HasHoles(uint64_t offset, uint64_t bytes) const = 0;
 

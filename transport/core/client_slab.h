@@ -12,7 +12,7 @@ namespace onecopy {
 // Gives a region the owner that may let it go where that may block.
 using ShareRegion = std::function<RegionRef(std::unique_ptr<Region>)>;
 
-// Any thread, but for OpenEnds. Kept by every region of its client's process.
+// Any thread, except for OpenEnds. Kept by every region of its client's process.
 class ClientSlab {
  public:
   virtual ~ClientSlab() = default;

@@ -110,7 +110,7 @@ class Region {
   Status FlushRemoteWrites();
 
   // A client's memory may fail whoever touches it: a page that the client took away and that is not
-  // to be had again, or one that the machine has lost. Any thread: whatever has moved bytes in or
+  // available again, or one that the machine has lost. Any thread: whatever has moved bytes in or
   // out looks before it says that they have arrived. ABORTED (MEMORY_FAULT) once that has happened;
   // the bytes are then nothing's, for ever.
   Status CheckIntact() const;

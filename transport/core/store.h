@@ -111,7 +111,7 @@ class DirectFile : public StoreFile {
   virtual Result<std::string> Prove(bool write, uint64_t offset, const Span& span) = 0;
 
   // Many pieces of one request, which it may move by fewer calls: as Read or Write of each. `done`
-  // of one that has failed says so, and the others are moved all the same.
+  // of one that has failed says so, and the others are moved anyway.
   struct Piece {
     uint64_t offset = 0;
     Span span;
@@ -145,7 +145,7 @@ struct DirectWay {
 struct OpenFileRequest {
   int fd = -1;
   // Another one of the same file, opened with O_DIRECT; -1: there is none, and the store does
-  // without: opening the file anew might take rights that its owner has and the daemon has not.
+  // without: opening the file again might take rights that its owner has and the daemon has not.
   int direct_fd = -1;
   std::shared_ptr<const void> keeps;  // the descriptors open; let go without a wait
   std::string name;                   // for messages
@@ -186,7 +186,7 @@ class Store {
 
   // Much of what its files move will lie in this host memory of the daemon's own, which nobody else
   // can change the pages of: the store may make it known to the kernel for as long as the region
-  // lives. What it cannot make known it moves all the same.
+  // lives. What it cannot make known it moves anyway.
   virtual void HoldsLong(const RegionRef& /*memory*/) {}
 
   // Whether its files go to and from memory of GPUs, by OpenDirect alone; else by Open, to and from
@@ -194,7 +194,7 @@ class Store {
   virtual bool IsDirect() const { return false; }
 
   // `done` runs exactly once, on a thread of the store's, when the file system has answered.
-  // INVALID_ARGUMENT (BAD_HANDLE) for what is no regular file or block device, a descriptor that
+  // INVALID_ARGUMENT (BAD_HANDLE) for what is not a regular file or block device, a descriptor that
   // appends, or two of different files; PERMISSION_DENIED for one that was not opened for `use`;
   // RESOURCE_EXHAUSTED; FAILED_PRECONDITION (NOT_APPLICABLE) for a file that a user's program
   // serves (FUSE): it may never answer, and what has begun could not be ended.

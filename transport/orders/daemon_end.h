@@ -25,7 +25,7 @@ class DaemonEnd {
   // Wakes as many of the client's threads as there are new orders.
   void Publish();
 
-  // An order that has been answered, or nothing; each comes once. What is no answer to an order
+  // An order that has been answered, or nothing; each comes once. What is not an answer to an order
   // under way is none.
   struct Answer {
     uint64_t number = 0;

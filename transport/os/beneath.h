@@ -20,7 +20,7 @@ struct FileBeneath {
 // lead on that `links` says. Nothing that is no regular file is opened at all, be it for a moment.
 // A hard link counts as the file that it names. NOT_FOUND (FILE_NOT_FOUND), also of the root;
 // PERMISSION_DENIED (ACCESS_DENIED) for a link and for what this process may not read;
-// INVALID_ARGUMENT (BAD_HANDLE) for what is no regular file. Messages call the file `name`.
+// INVALID_ARGUMENT (BAD_HANDLE) for what is not a regular file. Messages call the file `name`.
 Result<FileBeneath> OpenBeneath(const std::string& root, const std::string& path,
                                 const std::string& name, bool direct, Links links = Links::kNone);
 

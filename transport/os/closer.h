@@ -15,7 +15,7 @@
 
 namespace onecopy::os {
 
-// Any thread. Whatever one payer's descriptors wait for holds up that payer's alone, but for the
+// Any thread. Whatever one payer's descriptors wait for holds up that payer's alone, except for the
 // last few threads: there are at most kMaxThreads, made when they are needed and ended when they
 // are not. They are not joined, as they may never come back; what they have not closed goes with
 // the process.

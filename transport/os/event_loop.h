@@ -39,7 +39,7 @@ class EventLoop final : public Executor {
   TimerId RunAfter(Clock::duration delay, Task task) {
     return RunAt(Clock::now() + delay, std::move(task));
   }
-  void CancelTimer(TimerId id);                     // one that has run, or 0, is no error
+  void CancelTimer(TimerId id);                     // one that has run, or 0, is not an error
   size_t timers() const { return timers_.size(); }  // that have not run
 
   // Level-triggered. The handler may change or end its own watch.

@@ -1,5 +1,5 @@
 // Mappings that may fault under whoever touches them: a client's memory, of which a page may not be
-// there to be had when it is needed.
+// there when it is needed.
 #pragma once
 
 #include <atomic>

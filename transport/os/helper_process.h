@@ -21,7 +21,7 @@ struct HelperRequest {
 
 struct HelperOutcome {
   bool ended = false;   // by itself, in time
-  int exit_status = 0;  // where it was no signal that ended it
+  int exit_status = 0;  // where it was not a signal that ended it
   int signal = 0;       // that ended it: a crash; 0: none
   std::string output;   // of its standard output, as far as it came
   std::string errors;   // likewise

@@ -1,4 +1,4 @@
-// Facts about the machine that this process runs on. Calls read the kernel anew unless they say
+// Facts about the machine that this process runs on. Calls read the kernel again unless they say
 // otherwise; none fails: a fact that cannot be read is empty or zero.
 #pragma once
 

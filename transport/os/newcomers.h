@@ -22,7 +22,7 @@ class Newcomers {
   // `who` names those who are told apart, as an address or a user. `put_out` ends the connection,
   // where PutOut chooses it; it is forgotten then.
   Id Enter(const std::string& who, Task put_out);
-  // It has shown itself, or is gone. One that is not known, or 0, is no error.
+  // It has shown itself, or is gone. One that is not known, or 0, is not an error.
   void Leave(Id id);
 
   size_t size() const { return entries_.size(); }

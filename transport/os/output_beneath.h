@@ -51,7 +51,7 @@ class OutputBeneath {
   bool is_new() const { return new_.has_value(); }
 
   // Makes it what its name stands for, in the folder that was found by Open. `sync`: once the disk
-  // has it, and returns once it has its name. It takes after a file that is replaced, but for
+  // has it, and returns once it has its name. It takes after a file that is replaced, except for
   // set-user-ID, set-group-ID and sticky bits. CANCELLED where `stop` is set before it has the
   // name, RESOURCE_EXHAUSTED (NO_SPACE); the file that was there then still is, except where only
   // the last step of `sync` failed.

@@ -73,7 +73,7 @@ struct CudaOwn {
   uint64_t id = 0;              // as CudaAllocation's; 0: the driver has none
 };
 
-// FAILED_PRECONDITION (NOT_SHAREABLE) for what is no memory of a GPU, or goes over several
+// FAILED_PRECONDITION (NOT_SHAREABLE) for what is not memory of a GPU, or goes over several
 // allocations; OUT_OF_RANGE, INVALID_ARGUMENT as ExportCuda. Any thread, likewise.
 Result<CudaOwn> FindOwnCuda(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes);
 
@@ -81,7 +81,7 @@ Result<CudaOwn> FindOwnCuda(const CudaApi& api, uintptr_t device_pointer, uint64
 bool IsStill(const CudaApi& api, uintptr_t device_pointer, uint64_t id);
 
 // The same for a dma-buf alone, which memory of a pool (cudaMallocAsync) has too.
-// FAILED_PRECONDITION (NOT_SHAREABLE) for what is no memory of a GPU; as ExportDmaBuf.
+// FAILED_PRECONDITION (NOT_SHAREABLE) for what is not memory of a GPU; as ExportDmaBuf.
 Result<CudaDmaBuf> ExportCudaDmaBuf(uintptr_t device_pointer, uint64_t bytes);
 Result<CudaDmaBuf> ExportCudaDmaBuf(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes);
 

@@ -27,7 +27,7 @@ class Handshake {
   // What has to happen before the next step: the socket can be read, or written, or nothing more.
   enum class Next { kRead, kWrite, kDone };
   // UNAUTHENTICATED (CERT_REJECTED) where one end does not accept the other's certificate,
-  // UNAVAILABLE (LINK_DOWN) where the socket fails or what comes is no handshake.
+  // UNAVAILABLE (LINK_DOWN) where the socket fails or what comes is not a handshake.
   Result<Next> Step();
 
   struct State;

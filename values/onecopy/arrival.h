@@ -17,7 +17,7 @@ namespace onecopy {
 // The most that a message may have.
 inline constexpr size_t kMaxArrivalMessageBytes = 4096;
 
-// A transfer that has written into a buffer, or a message alone. Whoever is told of it finds the
+// A transfer that has written into a buffer, or a message alone. Its watcher finds the
 // bytes there.
 struct Arrival {
   std::string buffer;     // name
@@ -39,7 +39,7 @@ struct Arrival {
 // What a watch has to tell.
 struct ArrivalBatch {
   std::vector<Arrival> arrivals;  // in the order in which they came
-  // Arrivals without a message that were not told since the batch before, for want of room: the
+  // Arrivals without a message that were not told since the batch before, as room ran out: the
   // watch did not deal with what it was told before. Those with a message are never left out.
   uint64_t missed = 0;
 };
@@ -48,7 +48,7 @@ struct ArrivalBatch {
 struct MessageRequest {
   Endpoint destination = {};  // a buffer, without a range
   std::string message = {};   // 1 to kMaxArrivalMessageBytes bytes
-  // As in TransferRequest, but for the buffer's node: a repetition tells nobody again. Empty: not
+  // As in TransferRequest, except for the buffer's node: a repetition is not told again. Empty: not
   // remembered.
   std::string request_id = {};
 };

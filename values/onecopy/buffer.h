@@ -24,7 +24,7 @@ enum class MemoryAccess { kRead, kReadWrite };
 struct BufferInfo {
   std::string node;
   std::string name;
-  std::string id;           // changes when a buffer is made anew under the same name
+  std::string id;           // changes when a buffer is made again under the same name
   std::string memory;       // "host", "cuda", "dmabuf"
   std::string device;       // UUID of the GPU; empty for host memory, and for "process-gpu"
   uint64_t bytes = 0;       // of an array, those of its elements
@@ -51,7 +51,7 @@ struct CreateBufferRequest {
   std::string request_id = {};  // as in TransferRequest
   bool validate_only = false;   // checks only: nothing is allocated, and what comes back has no id
   std::string node = {};        // on which it is made; empty: the one that is asked
-  // Whether what arrives while nobody watches is kept, within [limits]; see Client::WatchArrivals.
+  // Whether arrivals without a watcher are kept, within [limits]; see Client::WatchArrivals.
   bool keep_arrivals = false;
 };
 

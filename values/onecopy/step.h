@@ -23,8 +23,8 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-// Whether two steps of different bytes are one pass of the payload: equal but for what did the
-// work, which is no wire.
+// Whether two steps of different bytes are one pass of the payload: equal except for what did the
+// work, which is not a wire.
 bool IsOnePass(const Step& a, const Step& b);
 
 // Names in `into` also what did the work of `other`, which is one pass with it.

@@ -57,7 +57,7 @@ struct Topology {
   std::vector<Distance> distances;
   // What a hypervisor shows of PCIe need not be what is there: every distance counts as unknown.
   bool virtual_machine = false;
-  // Where this comes from: "hwloc", or the file that took its place. Empty: nobody looked.
+  // Where this comes from: "hwloc", or the file that took its place. Empty: not read.
   std::string source;
 
   static size_t PairCount(size_t devices) { return devices < 2 ? 0 : devices * (devices - 1) / 2; }
@@ -94,7 +94,7 @@ struct Topology {
 };
 
 // "0000:1b:00.0": four digits of domain where they suffice, lower case. From what vendors write:
-// "1B:00.0", "00000000:1B:00.0". Nothing for what is no PCI address.
+// "1B:00.0", "00000000:1B:00.0". Nothing for what is not a PCI address.
 std::optional<std::string> NormalPciAddress(std::string_view text);
 
 // The matrix as cells: a row of headings, then one row per device: its number and name, the

@@ -116,7 +116,7 @@ struct SeriesRequest {
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole
 };
 
-// The end of a series, by whoever moved it.
+// The end of a series, by the client that moved it.
 struct SeriesEnd {
   TransferId id;
   Status failure;        // OK: all of it has arrived

@@ -13,7 +13,7 @@
 
 namespace onecopy::python {
 
-// Never returns, and uses no processor. The process can end all the same.
+// Never returns, and uses no processor. The process can end anyway.
 [[noreturn]] void StayUntilTheProcessEnds() noexcept;
 
 // Whether this thread has it.

@@ -30,7 +30,7 @@ class ClientApi {
   // GetTransfer.
   virtual Result<WatchId> WatchTransfer(const Principal& who, const TransferId& id,
                                         std::function<void(const TransferInfo&)> update) = 0;
-  virtual void Unwatch(WatchId watch) = 0;  // one that has ended is no error
+  virtual void Unwatch(WatchId watch) = 0;  // one that has ended is not an error
   virtual void CancelTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) = 0;
   // See onecopy.v1.TransferService.
   virtual void OpenSeries(const Principal& who, SeriesRequest request,
@@ -67,7 +67,7 @@ class ClientApi {
                                         std::function<void()> news) = 0;
   // The next ones, bounded; nothing where there is no news, or no such watch.
   virtual ArrivalsTold TakeArrivals(WatchId watch) = 0;
-  virtual void UnwatchArrivals(WatchId watch) = 0;  // one that has ended is no error
+  virtual void UnwatchArrivals(WatchId watch) = 0;  // one that has ended is not an error
   virtual void AcknowledgeArrivals(const Principal& who, WatchId watch, uint64_t count,
                                    StatusReply reply) = 0;
   virtual void SendMessage(const Principal& who, MessageRequest request, StatusReply reply) = 0;

@@ -18,7 +18,7 @@ class Catalog {
  public:
   explicit Catalog(Context& context) : context_(context) { Refresh(); }
 
-  // Asks the backends anew.
+  // Asks the backends again.
   void Refresh();
   // The same, unless they were asked no longer than `age` ago.
   void RefreshAfter(os::Clock::duration age);

@@ -40,7 +40,7 @@ class Connections {
   };
   // The connection that this node answered with this number; NOT_FOUND (LINK_DOWN) unless `caller`
   // was the one to ask, and it still stands. No other answer to a peer has this code and reason: it
-  // means that the peer should connect anew.
+  // means that the peer should connect again.
   Result<Serving> FindAccepted(const std::string& caller, uint64_t number) const;
 
   // Takes note of what the owner answered to something that was asked for on a connection. Where it

@@ -9,7 +9,7 @@
 
 namespace onecopy::engine {
 
-// Engine thread, but for the end of an activity, which may be anywhere.
+// Engine thread, except for the end of an activity, which may be anywhere.
 class Activities {
  public:
   explicit Activities(Executor& engine) : engine_(engine) {}

@@ -27,7 +27,7 @@ class ProbeSlabs {
   // Memory that no network device here reaches is refused with the reason, once that has been
   // tried: a node that probes itself is just trying.
   void Open(const std::string& caller, OpenProbeRequest request, Reply<OpenProbeReply> reply);
-  // One that is not there (any more) is no error.
+  // One that is not there (any more) is not an error.
   void Close(const std::string& caller, uint64_t probe, StatusReply reply);
 
   // The peer is not the one that it was.

@@ -37,7 +37,7 @@ class Probes {
 
   // Runs `then` when these ways from the peer have been probed: at once where nothing has to be
   // found out, and in any case when the time that a transfer waits is over. What is known but old
-  // is found out anew without waiting. Ways that begin or end in memory that only clients have
+  // is found out again without waiting. Ways that begin or end in memory that only clients have
   // (dma-bufs) are not probed.
   void Await(const std::string& peer, const std::vector<plan::Wire>& wires, Task then);
   // What is known about the ways from a peer, by probes and by transfers (PathRates), for the

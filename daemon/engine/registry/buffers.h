@@ -151,7 +151,7 @@ class Buffers {
   // adds it.
   void Make(Params params, Buffer draft, const std::string& worker, MakeRegion make,
             Reply<BufferInfo> reply);
-  // The same, but for a client that has gone before its turn came nothing is made.
+  // The same, except for a client that has gone before its turn came nothing is made.
   MakeRegion UnlessGone(const SessionId& session, MakeRegion make) const;
   Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const WorkQueue& queue);
   std::string ChooseName(const SessionId& session);

@@ -40,9 +40,9 @@ class Openings {
   // It could not be made.
   void Forget(uint64_t number);
 
-  // By this node; one that is not there (any more) is no error.
+  // By this node; one that is not there (any more) is not an error.
   void End(uint64_t number, const Status& why);
-  // Only by its own peer; one that is not there (any more) is no error.
+  // Only by its own peer; one that is not there (any more) is not an error.
   void CloseOf(const std::string& peer, uint64_t number);
   // Then runs `done`.
   void CloseFor(const std::string& peer, const TransferId& id, Task done);

@@ -56,7 +56,7 @@ class Tickets {
   Reservation Describe(const Ticket& ticket) const;
 
   // A ticket that the node `reader` may read by, and that stays good. PERMISSION_DENIED for one
-  // that is unknown, used, or another's; the right is checked anew. Where the buffer went
+  // that is unknown, used, or another's; the right is checked again. Where the buffer went
   // meanwhile, why it did.
   Result<Ticket> Look(const std::string& reader, const std::string& text,
                       const TransferId& transfer) const;

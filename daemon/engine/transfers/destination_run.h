@@ -53,7 +53,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
 
   DestinationRun(const Needs& needs, Params params);
 
-  // Plans anew, with what has turned out meanwhile; see Destinations.
+  // Plans again, with what has turned out meanwhile; see Destinations.
   using Replan = std::function<Result<plan::Path>(const Reservation&, const Area& destination,
                                                   const ScatterRef& ranges, const Policy&,
                                                   std::vector<plan::Exclusion> excluded)>;

@@ -77,7 +77,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   void Prepare(const RegionRef& slab);
   void RegisterTarget();
   void AskSource();
-  // What the source says over the channel, but for chunks.
+  // What the source says over the channel, except for chunks.
   void OnControl(const pipeline::Message& message);
   void RunIfReady();
   void Run();

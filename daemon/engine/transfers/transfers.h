@@ -78,7 +78,7 @@ class Transfers {
   // Forgets a record that came to nothing, and tells its watchers nothing.
   void Drop(const TransferId& id);
   // Files away one whose end is not known, as if it had ended: it may be forgotten. What becomes of
-  // it changes it all the same as long as it is there.
+  // it changes it anyway as long as it is there.
   void Shelve(TransferRecord& record);
   // Has one that has ended charged for what it keeps; false where there is no room for that.
   bool Remember(const TransferId& id);

@@ -1,7 +1,7 @@
 import shutil
 import unittest
 
-from checks import formatting, protos, shell, spelling, tracked
+from checks import formatting, phrases, protos, shell, spelling, tracked
 from self_test.planted import Planted
 
 
@@ -41,6 +41,28 @@ class TrackedTest(Planted):
     def test_places_that_every_system_has_are_not(self):
         self.append("README.planted", "/usr/bin /etc/onecopy /run/onecopy /tmp/x a/work/b net/root\n")
         self.assertNotIn("README.planted", "".join(tracked.run(self.context())))
+
+
+class PhrasesTest(Planted):
+    def test_phrases_that_are_read_twice_are_found(self):
+        for name, text, words in (
+                ("daemon/plan/planted.cc", 'const char* a = "it is "\n    "no path";\n', "is no"),
+                ("daemon/plan/planted.cc", 'const char* a = R"(for\nwhoever asks)";\n', "whoever"),
+                ("daemon/plan/planted.cc", "char q = '\"'; auto a = \"try anew\";\n", "anew"),
+                ("client/python/onecopy/planted.py", 'A = f"{1} that nobody has"\n', "nobody"),
+                ("values/onecopy/planted.h", "// Written anew.\n", "anew"),
+                ("docs/planted.md", "All is well, but for this.\n", "but for")):
+            with self.subTest(text):
+                self.append(name, text)
+                self.assert_found(phrases.run(self.context()), name, words)
+                (self.root / name).unlink()
+
+    def test_plain_ones_are_not(self):
+        self.append("daemon/plan/planted.cc", """// it is no path, to nobody
+const char* a = "there is no path, and it is no longer than one";  // "is no"
+""")
+        self.append("docs/planted.md", "There is no path. The value is `nobody`.\n")
+        self.assertNotIn("planted", "".join(phrases.run(self.context())))
 
 
 class ToolsTest(Planted):

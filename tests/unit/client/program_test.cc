@@ -110,7 +110,7 @@ TEST_CASE("a mistyped word is answered with the one that was meant") {
   meant({"buffer", "creat"}, "`onecopy buffer create`");
   meant({"copy", "a", "b"}, "`onecopy cp`");
   meant({"grant", "delete", "1"}, "`onecopy grant rm`");
-  meant({"bufer", "ls"}, "`onecopy buffer`");
+  meant({"bufffr", "ls"}, "`onecopy buffer`");
   meant({"cp", "a", "b", "--cheksum"}, "--checksum");
   meant({"cp", "a", "b", "--jsn"}, "--json");
   meant({"buffer", "create", "a", "--size", "64M"}, "64MiB or 64MB");

@@ -75,7 +75,7 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   // A get that waits until a lane has room for it.
   struct Waiting {
     ChannelId channel = 0;
-    FrameHeader get;  // but for its tag
+    FrameHeader get;  // except for its tag
     Span into;
     GetSteps steps;
     GetDone done;

@@ -41,7 +41,7 @@ struct FrameHeader {
   uint64_t bytes = 0;  // length of the body; for GET, of what is asked for
 };
 
-// In END: the body was sent from where it lies. Whether the owner's kernel copied it all the same
+// In END: the body was sent from where it lies. Whether the owner's kernel copied it anyway
 // is known once the reader's has acknowledged it, and comes in a REPORT, maybe before this END.
 inline constexpr uint64_t kReportFollows = 1;
 // In REPORT.

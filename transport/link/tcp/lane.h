@@ -65,7 +65,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   // away.
   void Abandon(const std::vector<uint64_t>& tags);
   // Owner: answers what is still to be sent of that export with `why`, and lets go of it at once:
-  // but for what the kernel reads from where it lies (ZeroCopy), which it must have done with.
+  // except for what the kernel reads from where it lies (ZeroCopy), which it must have done with.
   void Void(uint64_t key, const Status& why);
   // Lane 0 only. Messages, questions and answers of one turn of the loop leave together at its end.
   void SendMessage(uint64_t channel, std::string message);
@@ -100,7 +100,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void OnEvents(uint32_t events);
   void Receive();
   void ReceiveRest();
-  // The body that is coming has no place to go any more. False where that is no payload.
+  // The body that is coming has no place to go any more. False where that is not a payload.
   bool DiscardBody(const Status& why);
   bool TakeHeaders();    // that are in head_; false: protocol error
   void ReceiveFrames();  // where no payload comes: many at a time
@@ -109,7 +109,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   ssize_t SendSome();  // how many bytes, or -1 and errno
   size_t FillSendVector(iovec* vector, bool* more) const;
   // The first frame's body cannot be sent any more: zeroes go in its place, and `why` after it.
-  // False where that is no payload.
+  // False where that is not a payload.
   bool VoidFirst(const Status& why);
   void PassReports();           // of bodies that the kernel is through with
   void Consumed(size_t bytes);  // moves the send queue on

@@ -38,7 +38,7 @@ class LaneSocket {
   const tls::Chain& presented() const { return presented_; }
 
   // As recvmsg and sendmsg: how many bytes, or -1 and errno; EAGAIN where it would have to wait.
-  // EFAULT: memory of the first part that is not empty is not to be had. `more`: what follows comes
+  // EFAULT: memory of the first part that is not empty is not available. `more`: what follows comes
   // at once.
   ssize_t Receive(iovec* vector, size_t count);
   ssize_t Send(iovec* vector, size_t count, bool more);

@@ -16,7 +16,7 @@
 namespace onecopy::tcp {
 
 // `kMeasured`: where it costs the processor less; `kAlways`: without measuring. Never where the
-// kernel copies all the same.
+// kernel copies anyway.
 enum class ZeroCopyUse { kOff, kMeasured, kAlways };
 
 // Which of the two ways the next body takes. kMeasured: both in turn until each has carried
@@ -34,7 +34,7 @@ class SendChoice {
   // A send, or reports about sends, took so much of the processor. A trial of one way ends when the
   // other has had less.
   void Took(bool zero_copy, uint64_t bytes, std::chrono::nanoseconds cpu);
-  // It cannot be done, or the kernel copies all the same.
+  // It cannot be done, or the kernel copies anyway.
   void GiveUp();
 
  private:

@@ -18,7 +18,7 @@ namespace onecopy::ucx {
 
 // UCX's way to one worker of a peer, shared by all connections with it. It is kept until it fails
 // or the worker ends: two workers that each made one endpoint for the other are joined by UCX, and
-// would no longer fit together if they made them anew one by one.
+// would no longer fit together if they made them again one by one.
 struct Endpoint {
   struct Pair {  // the two ends of a connection
     EndId near = 0;

@@ -36,7 +36,7 @@ inline constexpr size_t kFrameHeaderBytes = 17;
 inline constexpr size_t kMaxFrameBytes = kFrameHeaderBytes + Connection::kMaxMessageBytes;
 
 std::string Encode(const Frame& frame);
-// The text lies in `bytes`. Nothing for what is no frame.
+// The text lies in `bytes`. Nothing for what is not a frame.
 std::optional<Frame> DecodeFrame(std::span<const std::byte> bytes);
 
 }  // namespace onecopy::verbs

@@ -19,7 +19,7 @@ namespace onecopy::verbs {
 using Home = ConnectionHome<os::EventLoop>;
 
 // A lane's order number is the same at both ends, for as long as the connection lives; a lane that
-// has failed keeps its place, and is mended there by the reader. Home thread, but for live() and
+// has failed keeps its place, and is mended there by the reader. Home thread, except for live() and
 // infos().
 class Lanes {
  public:

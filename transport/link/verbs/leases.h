@@ -15,7 +15,7 @@ namespace onecopy::verbs {
 
 // A peer that has been lent a region keeps the right to read it until nothing is exported to it any
 // more and `idle` has passed, or the region ends, or somebody's right to it does (Retire):
-// registering anew for each transfer would cost more than many transfers. Any thread.
+// registering again for each transfer would cost more than many transfers. Any thread.
 class Leases : public std::enable_shared_from_this<Leases> {
  public:
   explicit Leases(os::Clock::duration idle) : idle_(idle) {}

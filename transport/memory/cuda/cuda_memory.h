@@ -41,7 +41,7 @@ class CudaMemory final : public Memory {
   };
 
   // Lists the GPUs, and opens none. `api` is what LoadCuda gave: without a driver or a GPU this
-  // memory is there all the same, and says why nothing can be done with it.
+  // memory is there anyway, and says why nothing can be done with it.
   CudaMemory(Options options, Result<std::shared_ptr<const shim::CudaApi>> api);
   ~CudaMemory() override;
 

@@ -111,7 +111,7 @@ ONECOPY_DEVICE ScatterVector ScatterLoadShifted(uint64_t from) {
   return {out[0], out[1], out[2], out[3]};
 }
 
-// Stores are whole aligned vectors but for the ends, whatever the source's alignment.
+// Stores are whole aligned vectors except for the ends, whatever the source's alignment.
 ONECOPY_DEVICE void ScatterRange(uint64_t from, uint64_t to, uint32_t bytes, uint32_t thread,
                                  uint32_t threads) {
   uint32_t head = static_cast<uint32_t>(-to & 15);

@@ -15,7 +15,7 @@
 namespace onecopy::dmabuf {
 
 // The descriptor, and the piece's mapping where the exporter allows one. Immutable once it is made,
-// but for what the exporter does behind it.
+// except for what the exporter does behind it.
 class Imported {
  public:
   // `fd` is a dma-buf of at least `offset + bytes` bytes.

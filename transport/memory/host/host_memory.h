@@ -1,5 +1,5 @@
 // Host memory: sealed memfds of the daemon's own, and memory files that clients pass; copies
-// between them by a few threads. A page that is not to be had fails what needs it and nothing else
+// between them by a few threads. A page that is not available fails what needs it and nothing else
 // (os::FaultGuard).
 #pragma once
 

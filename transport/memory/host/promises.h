@@ -27,7 +27,7 @@ class Promise {
   Promise& operator=(const Promise&) = delete;
 
   // Any thread, and cheap where nothing has changed: the file may have lost memory since it was
-  // promised, and what is missing is then promised anew, or RESOURCE_EXHAUSTED (NO_MEMORY).
+  // promised, and what is missing is then promised again, or RESOURCE_EXHAUSTED (NO_MEMORY).
   Status Renew();
 
  private:

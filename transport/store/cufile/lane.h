@@ -25,7 +25,7 @@ class Lane {
   void Settle() {
     thread_->RunSync([] {});
   }
-  // Any thread; the task may wait, as this user. False where there is no thread to be had.
+  // Any thread; the task may wait, as this user. False where there is no thread available.
   bool Wait(Task task) { return pool_->Post(std::move(task)); }
   Batches& batches() { return *batches_; }
 

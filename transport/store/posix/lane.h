@@ -52,7 +52,7 @@ class Lane {
   void Unregister(int place) {
     if (ring_ != nullptr) ring_->files().Remove(place);
   }
-  // Any thread; the task may wait, as this user. False where there is no thread to be had.
+  // Any thread; the task may wait, as this user. False where there is no thread available.
   bool Wait(Task task) { return pool_->Post(std::move(task)); }
   // What is then to be said: RESOURCE_EXHAUSTED (NO_MEMORY).
   static Status NoThread();

@@ -21,14 +21,14 @@ class ArrivalStream;
 class Connection;
 }  // namespace client
 
-// Move-only; made by Client::WatchArrivals, whose connection it keeps alive. Thread-safe, but for
-// moving and destroying it; each arrival is given to one call. The library's threads receive in the
-// background.
+// Move-only; made by Client::WatchArrivals, whose connection it keeps alive. Thread-safe, except
+// for moving and destroying it; each arrival is given to one call. The library's threads receive in
+// the background.
 //
 // What one call has returned counts as dealt with once the next one begins, or Close, and is then
 // acknowledged to the daemon by and by. What was not, and was in a buffer that keeps arrivals, is
-// told to that buffer's next watch: so whoever deals with arrivals before asking for more loses
-// none, and may see some twice after a crash (they have the same Arrival::sequence).
+// told to that buffer's next watch: so a caller that deals with arrivals before asking for more
+// loses none, and may see some twice after a crash (they have the same Arrival::sequence).
 //
 // In a child of the process that made it every call fails with FAILED_PRECONDITION (FORKED), and
 // its end leaves the watch to the parent.

@@ -6,10 +6,10 @@
 //   while (auto ended = queue.Take()) Handle(ended->tag, ended->outcome);
 //
 // Each Client has one thread of its own for all of them, from the first one on. What goes by the
-// ring without callbacks needs it not: whoever asks whether it is done looks by itself. The thread
-// alone runs the callbacks, one after another and with no lock held: one that takes long delays the
-// others. A callback may call the Client, start further transfers, and destroy the Client; what it
-// must not do is wait for another future of the same Client (FAILED_PRECONDITION,
+// ring without callbacks does not need it: the call that asks for its state looks itself. The
+// thread alone runs the callbacks, one after another and with no lock held: one that takes long
+// delays the others. A callback may call the Client, start further transfers, and destroy the
+// Client; what it must not do is wait for another future of the same Client (FAILED_PRECONDITION,
 // CALLED_FROM_CALLBACK). An exception that leaves a callback ends there and changes nothing:
 // TransferFuture::callback_status tells of it. Callbacks are destroyed on the same thread, after
 // the last call of any.
@@ -69,7 +69,7 @@ class TransferFuture {
   std::optional<TransferInfo> Latest() const;
 
   // Asks for the transfer's end, also before it was accepted, and returns at once. It is done when
-  // nothing moves any more; by then it may have succeeded all the same. One by the ring is not
+  // nothing moves any more; by then it may have succeeded anyway. One by the ring is not
   // cancelled.
   void Cancel() const;
 

@@ -123,7 +123,7 @@ class Client {
 
   // Memory of this process, made to be shared, zeroed. `name` empty: the daemon chooses one. It has
   // all of its pages when this returns, unless `pages` says that only some will ever be of use:
-  // what nobody has touched yet costs transfers out of it many times as much (HAS_HOLES).
+  // untouched memory costs transfers out of it many times as much (HAS_HOLES).
   // RESOURCE_EXHAUSTED (NO_MEMORY, OPEN_FILES, QUOTA).
   Result<HostBuffer> CreateHostBuffer(const std::string& name, uint64_t bytes,
                                       HostPages pages = HostPages::kNow);
@@ -149,7 +149,7 @@ class Client {
   // this process's buffers wait while it is stopped.
   //
   // The memory must stay until the buffer has been deleted or the connection has ended; both wait
-  // for the threads to have let go of it. Where it has been unmapped all the same, transfers fail
+  // until the threads have released it. If it has been unmapped anyway, transfers fail
   // (MEMORY_FAULT), but a copy that is under way at that moment ends this process.
   // RESOURCE_EXHAUSTED where there can be no slab.
   Result<BufferInfo> RegisterMemory(const std::string& name, void* pointer, uint64_t bytes,
@@ -167,8 +167,8 @@ class Client {
   // handle, a MIG instance, cudaMalloc in another PID namespace than the daemon's) is copied by
   // threads of this library, as RegisterMemory's: BufferInfo::form is "process-gpu" then, and
   // receipts count the copy more and say how to have it fewer. Work that is queued on the memory is
-  // not waited for: synchronise first. FAILED_PRECONDITION (NOT_SHAREABLE) for what is no memory of
-  // a GPU, with the remedy.
+  // not waited for: synchronise first. FAILED_PRECONDITION (NOT_SHAREABLE) for what is not memory
+  // of a GPU, with the remedy.
   Result<BufferInfo> RegisterCuda(const std::string& name, uintptr_t device_pointer,
                                   uint64_t bytes);
 
@@ -186,7 +186,7 @@ class Client {
   // A piece of a dma-buf: memory of another vendor's GPU, of an FPGA, of any driver that exports
   // it. The descriptor must be open for reading and writing; `fd` is borrowed for the call. The
   // memory is used in place for as long as the buffer lives. INVALID_ARGUMENT (BAD_HANDLE) for what
-  // is no dma-buf.
+  // is not a dma-buf.
   Result<BufferInfo> RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
                                     uint64_t bytes);
 
@@ -201,8 +201,8 @@ class Client {
   Result<BufferInfo> CreateView(const ViewRequest& view);
 
   // The memory of a buffer of this node in this process, be it the daemon's or another process's,
-  // without a copy: for whoever may read and write all of it; see mapped_buffer.h. `buffer`: a name
-  // or an id, also with this node's name ("east:a"). NOT_FOUND, PERMISSION_DENIED;
+  // without a copy, if the caller may read and write all of it; see mapped_buffer.h. `buffer`: a
+  // name or an id, also with this node's name ("east:a"). NOT_FOUND, PERMISSION_DENIED;
   // RESOURCE_EXHAUSTED (QUOTA, [limits] mappings); FAILED_PRECONDITION (NOT_SHAREABLE) for memory
   // that no other process can map, or that its owner alone may, (PID_NAMESPACE) for memory of
   // cudaMalloc across PID namespaces, (OTHER_NODE) for another node's, and (NO_PEER_ACCESS,
@@ -336,12 +336,12 @@ class Client {
   // RESOURCE_EXHAUSTED (QUOTA) before any byte moves, and so none is lost; arrivals without one are
   // left out, and ArrivalBatch::missed says how many.
   //
-  // While nobody watches, what arrives is told to no one, and what has a message is refused, unless
+  // Without a watcher, arrivals are not reported and transfers with a message are refused, unless
   // the buffer was made to keep arrivals (CreateBufferRequest, ConnectOptions): then all of it
   // waits for the next watch, within the same limits, and nothing goes into it by a ring.
   Result<ArrivalWatch> WatchArrivals(const std::string& buffer = {});
 
-  // Tells whoever watches the destination; no bytes move. Needs the right to write into some of it.
+  // Tells the destination's watcher; no bytes move. Needs the right to write into some of it.
   // After a transfer that was seen to succeed, also by a ring, it comes after that transfer's
   // bytes, and its arrival: so who has read from another node tells that node's owner that it is
   // done. FAILED_PRECONDITION (NOT_WATCHED), RESOURCE_EXHAUSTED (QUOTA); after UNAVAILABLE or
@@ -352,8 +352,8 @@ class Client {
   Result<NodeInfo> GetNode(const std::string& name = {});
 
   // Probes the way from a node to this one, or, where the name is empty, that of every connected
-  // peer and this node's own devices. Takes as long as that takes. For whoever is no administrator
-  // what was probed lately is not probed again.
+  // peer and this node's own devices. Takes as long as that takes. If the caller is no
+  // administrator what was probed lately is not probed again.
   Result<std::vector<ProbeInfo>> ProbeNode(const std::string& name = {});
   // This node first, then its peers by name.
   Result<std::vector<NodeInfo>> ListNodes();

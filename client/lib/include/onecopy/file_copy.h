@@ -45,7 +45,7 @@ struct FileCopyOptions {
   bool sync = false;
   // Lets a block device be written, which holds a file system, or is somebody's disk, more often
   // than not. Without it: INVALID_ARGUMENT (BAD_ARGUMENT). One that is in use, as by a mount, is
-  // refused all the same (FAILED_PRECONDITION, DEVICE_IN_USE), unless its open descriptor is given.
+  // refused anyway (FAILED_PRECONDITION, DEVICE_IN_USE), unless its open descriptor is given.
   bool write_device = false;
   // Only these, in one transfer, as TransferRequest::ranges; offsets count from where each end
   // begins. A file is then written in place, where it is there already. UNIMPLEMENTED (NOT_SERVED)

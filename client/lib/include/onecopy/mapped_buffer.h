@@ -39,7 +39,7 @@ struct MapOptions {
 // because the right to it ends; because the daemon ends. It tells so (CheckValid, revocation_fd),
 // and this process is to close the mapping at once. No processor and no GPU lets the daemon do that
 // by itself: so the memory stays readable and writable for who does not, within the bounds that
-// docs/decisions/mapped-buffers.md tells. Touching it never faults for want of the daemon. Host
+// docs/decisions/mapped-buffers.md tells. Touching it never faults if the daemon is gone. Host
 // memory whose owner cuts its file short becomes zeros here, all of it, instead of a SIGBUS.
 class MappedBuffer {
  public:

@@ -50,7 +50,7 @@ struct PoolSlab {
 };
 
 // Memory that the daemon maps, too: of the host, or of one GPU. Slabs are made as they are needed,
-// registered anew after a restart of the daemon (an endpoint() is then asked for anew), and kept
+// registered again after a restart of the daemon (endpoint() must then be called again), and kept
 // until Trim or the pool's end. Thread-safe, and keeps the client's connection. A call blocks for
 // the daemon where a slab is made or goes, and then the others with it. In a child of the process
 // that made it, every call fails with FAILED_PRECONDITION (FORKED), as the memory is shared with
@@ -60,7 +60,7 @@ struct PoolSlab {
 // a piece, GPU or transfer, must have ended before it is given back.
 //
 // GPU memory follows them: what is given back may still be used by what the stream named there was
-// given before, and only what comes after that on the GPU has it again. Transfers are no work of a
+// given before, and only what comes after that on the GPU has it again. Transfers are not work of a
 // stream: one must have ended before its piece is given back, or be ordered with the stream
 // (RunTransferAsync with a StreamOrder whose `then` is the stream). 0 and 1 are the default stream,
 // 2 is that of the calling thread; others are of the GPU's primary context, which is the CUDA
@@ -83,7 +83,7 @@ class Pool final : public MemoryResource {
   // RESOURCE_EXHAUSTED (QUOTA) for the pool's limit, or the daemon's on buffers, and (NO_MEMORY)
   // with what is free where a GPU is full; as Client for a daemon that has gone.
   Result<void*> Allocate(uint64_t bytes, StreamHandle stream = 0) override;
-  // Memory that nothing on the GPU uses any more, for what is no work of a stream and shall begin
+  // Memory that nothing on the GPU uses any more, for what is not work of a stream and shall begin
   // at once, as a transfer that is ordered with none. Where streams may still use all that was
   // given back, and there can be no other slab, the host waits for them. As Allocate otherwise.
   Result<void*> AllocateIdle(uint64_t bytes);

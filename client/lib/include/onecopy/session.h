@@ -23,8 +23,8 @@ struct RestoredBuffer {
 // caller's, who may register it again. Grants on it have gone, too.
 struct LostBuffer {
   BufferInfo was;
-  // UNAVAILABLE (SESSION_LOST), or why it could not be registered again, which is tried anew when a
-  // call names it, and by the next session.
+  // UNAVAILABLE (SESSION_LOST), or why it could not be registered again, which is tried again when
+  // a call names it, and by the next session.
   Status why;
 };
 
