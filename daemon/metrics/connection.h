@@ -117,6 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
   }
 
   void Write(Answer answer, const char* type, uint64_t ScrapeCounts::*count) {
+    response_.version(parser_.get().version());
     response_.result(answer.status);
     response_.set(http::field::content_type, type);
     response_.set(http::field::cache_control, "no-store");

@@ -30,7 +30,8 @@ void Scrapes::Get(Reply reply) {
       waiting_.emplace(number, Waiting{std::move(reply), boost::asio::steady_timer(io_, patience_)})
           .first->second;
   // By its number: it may be answered while the timer's end is on its way here.
-  waiting.timer.async_wait([this, number](const boost::system::error_code&) {
+  waiting.timer.async_wait([this, number](const boost::system::error_code& cancelled) {
+    if (cancelled) return;  // `this` may have gone
     auto late = waiting_.extract(number);
     if (!late.empty()) late.mapped().reply(nullptr);
   });

@@ -64,8 +64,8 @@ std::vector<std::string> Dashboard::Faults() const {
     const Json& place = panel.at("gridPos");
     const int left = place.at("x");
     const int width = place.at("w");
-    if (!numbers.insert(panel.at("id")).second) fault("its number is another panel's");
-    if (!kinds.contains(panel.at("type"))) fault("is of an unknown kind");
+    if (!numbers.insert(panel.at("id").get<int>()).second) fault("its number is another panel's");
+    if (!kinds.contains(panel.at("type").get<std::string>())) fault("is of an unknown kind");
     if (left < 0 || left + width > kColumns) fault("leaves the grid");
     for (int x = left; x < left + width; ++x) {
       for (int y = place.at("y"); y < place.at("y").get<int>() + place.at("h").get<int>(); ++y) {
@@ -77,7 +77,8 @@ std::vector<std::string> Dashboard::Faults() const {
     if (panel.value("targets", Json::array()).empty()) fault("asks for nothing");
     std::set<std::string> references;
     for (const Json& target : panel.value("targets", Json::array())) {
-      if (!references.insert(target.at("refId")).second) fault("two queries have one name");
+      if (!references.insert(target.at("refId").get<std::string>()).second)
+        fault("two queries have one name");
       if (target.at("datasource").at("uid") != "${datasource}") fault("names a data source");
     }
   }

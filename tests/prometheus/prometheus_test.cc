@@ -25,8 +25,8 @@ constexpr const char* kMissing =
     "prometheus and promtool are not installed: deploy/bootstrap --for prometheus";
 
 std::string TlsConfig(const Authority& authority, const Authority::Files& own) {
-  return "[tls]\nca = \"" + authority.ca() + "\"\ncertificate = \"" + own.certificate +
-         "\"\nkey = \"" + own.key + "\"\n";
+  return "uid_domain = \"lab\"\n[tls]\nca = \"" + authority.ca() + "\"\ncertificate = \"" +
+         own.certificate + "\"\nkey = \"" + own.key + "\"\n[peers.\"*\"]\nuid_domain = \"lab\"\n";
 }
 
 // Two daemons, one of which is scraped by TLS, and clients that keep them busy.
@@ -70,6 +70,8 @@ class Load {
         from_(Filled(by_ring_, "from", kBytes, 1)),
         inside_(Must(by_ring_.CreateHostBuffer("inside", kBytes))) {
     Must(by_ring_.CreateBuffer({.name = "far", .bytes = kBytes, .memory = "host", .node = "west"}));
+    // Of the daemon's, as the failure may come while the source is being made ready.
+    Must(by_ring_.CreateBuffer({.name = "late", .bytes = kBytes, .memory = "host"}));
     with.east.Do({"probe", "west"});
     with.west.Do({"probe", "east"});
   }
@@ -88,7 +90,7 @@ class Load {
     Must(by_grpc_.RunTransfer(staged));
     CHECK_FALSE(
         by_grpc_.RunTransfer({.source = {"west", "none"}, .destination = {"east", "inside"}}).ok());
-    TransferRequest late{.source = {"east", "from"}, .destination = {"west", "far"}};
+    TransferRequest late{.source = {"east", "late"}, .destination = {"west", "far"}};
     late.policy.path_glob = "tcp-staged";
     late.deadline = std::chrono::milliseconds(1);
     static_cast<void>(by_grpc_.RunTransfer(late));  // it fails, unless this machine is fast
@@ -188,11 +190,13 @@ TEST_CASE("every alert and every panel has data of daemons under load") {
             .empty());
   }
   // Both targets, and each rule, are well.
-  for (const Json& target : prometheus.Get("/api/v1/targets").at("activeTargets")) {
+  const Json targets = prometheus.Get("/api/v1/targets");
+  for (const Json& target : targets.at("activeTargets")) {
     INFO(target.dump());
     CHECK(target.at("health") == "up");
   }
-  for (const Json& group : prometheus.Get("/api/v1/rules").at("groups")) {
+  const Json judged = prometheus.Get("/api/v1/rules");
+  for (const Json& group : judged.at("groups")) {
     for (const Json& rule : group.at("rules")) {
       INFO(rule.dump());
       CHECK(rule.at("health") == "ok");
