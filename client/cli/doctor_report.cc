@@ -129,7 +129,7 @@ std::string Verdict(const doctor::Diagnosis& diagnosis) {
   const auto blocking =
       std::count_if(diagnosis.findings.begin(), diagnosis.findings.end(),
                     [](const auto& finding) { return finding.severity == Severity::kBlocks; });
-  return "the one-copy path does not work here, or is unproven: " + std::to_string(blocking) +
+  return "the one-copy path does not work here, or is not proven: " + std::to_string(blocking) +
          (blocking == 1 ? " finding blocks it" : " findings block it");
 }
 

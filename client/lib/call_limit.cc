@@ -10,7 +10,8 @@ using std::chrono::milliseconds;
 
 // What a clock of nanoseconds can add to any time that it will ever show.
 constexpr milliseconds kLongest = std::chrono::hours(24 * 365 * 100);
-constexpr milliseconds kForItsWord{1000};
+// The daemon itself waits 1.5 s for another node to say how a transfer ended.
+constexpr milliseconds kForItsWord{2500};
 constexpr milliseconds kTeardownLate{1000};  // where a limit holds already
 constexpr milliseconds kHopeless{50};
 

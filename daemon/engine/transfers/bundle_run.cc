@@ -100,10 +100,12 @@ void BundleRun::Tick() {
     if (part->info.state == TransferState::kRunning) running = part;
     if (!part->info.waits_for.empty()) waiting = part;
   }
-  const bool begins = running != nullptr && info.state == TransferState::kPending;
+  // Short parts may all have run between two looks.
+  const bool some = running != nullptr || bytes > 0;
+  const bool begins = some && info.state == TransferState::kPending;
   if (begins) {
     info.state = TransferState::kRunning;
-    info.receipt.lanes = running->info.receipt.lanes;
+    if (running != nullptr) info.receipt.lanes = running->info.receipt.lanes;
   }
   const bool all_wait = running == nullptr && waiting != nullptr;
   const std::string waits_for = all_wait ? waiting->info.waits_for : std::string();

@@ -335,7 +335,9 @@ void Series::Tick(const TransferId& id) {
     if (one->info.state == TransferState::kUnconfirmed) unconfirmed.push_back(part);
   }
   TransferInfo& info = record->info;
-  const bool begins = running != nullptr && info.state == TransferState::kPending;
+  // Short parts may all have run between two looks.
+  const bool some = running != nullptr || bytes > 0;
+  const bool begins = some && info.state == TransferState::kPending;
   if (begins) info.state = TransferState::kRunning;
   if (running != nullptr) {
     TakePlan(running->info, info);

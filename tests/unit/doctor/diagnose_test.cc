@@ -78,7 +78,7 @@ std::vector<Case> Cases() {
          f.memlock = {true, false, 64 * kMiB};
        }},
       {"HUGE_PAGES_OFF", kSlows, "(never)", [](Facts& f) { f.huge_pages = "never"; }},
-      {"NO_GPU", kBlocks, "no GPU",
+      {"NO_GPU", kBlocks, "no NVIDIA or AMD GPU",
        [](Facts& f) {
          f.gpus.clear();
          f.topology = {};

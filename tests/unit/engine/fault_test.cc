@@ -271,6 +271,11 @@ TEST_CASE("who ordered a transfer between two others learns of its success from 
   REQUIRE_OK(cluster["west"].CreateBuffer(bob, "b", 1 << 20));
   const auto started = cluster["north"].Start(carol, Staged());
   REQUIRE_OK(started);
+  const auto known = [&] {
+    return cluster["east"].Ask<TransferInfo>(
+        [&](ClientApi& api, auto reply) { api.GetTransfer(alice, started->id, std::move(reply)); });
+  };
+  while (!known().ok()) std::this_thread::yield();
   cluster.Cut("west", "north");
   cluster.Cut("north", "west");
   REQUIRE(cluster["east"].Wait(alice, started->id).state == TransferState::kSucceeded);

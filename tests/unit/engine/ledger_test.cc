@@ -132,7 +132,7 @@ TEST_CASE("what a payer has is counted in bytes, of all kinds together") {
   const Status full = ledger.Take(Charged::kArrivals, kPoor, false, 2 * kMiB).status();
   CHECK(full.reason() == reasons::kQuota);
   CHECK(full.message() ==
-        "1000@east takes 8.01 MiB (transfers 4.01 MiB, promised transfers 4 MiB) of node east's "
+        "1000@east uses 8.01 MiB (transfers 4.01 MiB, promised transfers 4 MiB) of node east's "
         "memory, and one user may have 10 MiB at a time: no room for 2 MiB more");
   CHECK(full.remedy() ==
         "end some of that work, or raise [limits] memory_per_user, which is 10 MiB");

@@ -93,7 +93,7 @@ TEST_CASE("what a peer reserves is charged to it, and keeps nobody else from any
     last = rig.Reserve("mallory", std::to_string(taken + 1), 0);
   }
   CHECK(last.status().reason() == reasons::kQuota);
-  CHECK(last.status().message().starts_with("node mallory takes "));
+  CHECK(last.status().message().starts_with("node mallory uses "));
   CHECK(last.status().remedy().find("[limits] memory_per_user") != std::string::npos);
   CHECK(rig.Bytes(Charged::kTickets) <= 2 * kMiB);
   REQUIRE_OK(rig.Reserve("bob", "x", 0));

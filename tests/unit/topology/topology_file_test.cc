@@ -62,7 +62,7 @@ TEST_CASE("everything that is wrong is told with its line") {
   const std::vector<Case> cases = {
       {"", "t:1: version must be 1"},
       {"version = 2\n", "t:1: version must be 1"},
-      {"version = 1\nspeed = 3\n", "t:2: speed is no key"},
+      {"version = 1\nspeed = 3\n", "t:2: speed is not a key"},
       {"version = 1\ndefault_distance = \"near\"\n", "t:2: default_distance must be PIX"},
       {"version = 1\ndevice = 3\n", "t:2: device must be written as [[device]]"},
       {"version = 1\n[[device]]\nkind = \"fpga\"\nname = \"a\"\n", "t:3: kind must be"},

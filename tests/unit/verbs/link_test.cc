@@ -62,7 +62,7 @@ TEST_CASE("a device that has gone is told from one that has run out of queues") 
     const Status gone = verbs::QueueRefused("mlx5_0", "queue pair", error);
     CHECK(gone.code() == Code::kUnavailable);
     CHECK(gone.reason() == reasons::kLinkDown);
-    CHECK(gone.message().find("mlx5_0 gives no queue pair") != std::string::npos);
+    CHECK(gone.message().find("mlx5_0 cannot provide a queue pair") != std::string::npos);
   }
   for (const int error : {ENOMEM, EAGAIN, EINVAL}) {
     const Status used_up = verbs::QueueRefused("mlx5_0", "completion queue", error);

@@ -62,7 +62,7 @@ struct ConnectOptions {
 // Thread-safe. Every method blocks until the daemon has answered.
 //
 // **Deadlines.** A transfer or a copy with a deadline ends by it, or, where the daemon does not say
-// how it ended, a second later with DEADLINE_EXCEEDED (DEADLINE): it may then still be under way
+// how it ended, 2.5 s later with DEADLINE_EXCEEDED (DEADLINE): it may then still be under way
 // and use its memory. Without a deadline, what makes the daemon work (creating, registering and
 // summing buffers, probing, planning, transfers, watching) takes as long as the daemon shows that
 // it lives; one that is silent for `ConnectOptions::timeout` is UNAVAILABLE (DAEMON_UNREACHABLE).
