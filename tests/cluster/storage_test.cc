@@ -219,7 +219,8 @@ TEST_CASE("a file goes into several buffers of two nodes, and is read once") {
   refused({folder / "f", "a", "--also", "small"}, "east:small");
   refused({folder / "f", "a", "--also", "a@100"}, "east:a");
   refused({folder / "f", "a", "--also", folder / "g"}, "buffers as destinations");
-  refused({folder / "f", "a", "--also", "b", "--path", "storage-bounce"}, "different paths and links");
+  refused({folder / "f", "a", "--also", "b", "--path", "storage-bounce"},
+          "different paths and links");
   refused({"a", "b", "--also", "small"}, "file");
   refused({"-", "a", "--also", "b"}, "file");
   CHECK(pair.east.Run({"cp", folder / "f", "a", "--also", "none"}).exit_status == 3);
