@@ -316,6 +316,7 @@ void Engine::State::Wire() {
   });
   transfers.OnForgotten([this](const TransferId& id) {
     remote_transfers.Drop(id);
+    sources.Forget(id);  // of one that was given up while its source was being read
     series.OnForgotten(id);
   });
   connections.OnAnsweredClosed([this](uint64_t number, const Status& why) {

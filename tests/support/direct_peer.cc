@@ -251,12 +251,16 @@ class DirectPeer final : public PeerApi {
     auto back = [&cluster = cluster_, self = self_, peer = peer_, method, pending = pending_,
                  number, shared](Result<T> result) {
       Status whole = cluster.Reachable(self, peer, method);
-      cluster.PostTask(self,
-                       [pending, number, shared, result = std::move(result), whole]() mutable {
-                         if (pending->calls.erase(number) == 0) return;
-                         if (!whole.ok()) return (*shared)(whole);
-                         (*shared)(std::move(result));
-                       });
+      Task give = [&cluster, self, pending, number, shared, result = std::move(result),
+                   whole]() mutable {
+        cluster.PostTask(self,
+                         [pending, number, shared, result = std::move(result), whole]() mutable {
+                           if (pending->calls.erase(number) == 0) return;
+                           if (!whole.ok()) return (*shared)(whole);
+                           (*shared)(std::move(result));
+                         });
+      };
+      if (!cluster.HoldsAnswer(method, give)) give();
     };
     // What asked is kept until all is over: a call that the other side drops, since it has ended,
     // is answered here, without the cluster's lock.

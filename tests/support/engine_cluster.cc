@@ -224,11 +224,17 @@ void EngineCluster::HoldCalls(const std::string& method) {
   holding_.insert(method);
 }
 
+void EngineCluster::HoldAnswers(const std::string& method) {
+  const MutexLock lock(mutex_);
+  holding_answers_.insert(method);
+}
+
 void EngineCluster::ReleaseCalls() {
   std::vector<Task> held;
   {
     const MutexLock lock(mutex_);
     holding_.clear();
+    holding_answers_.clear();
     held.swap(held_);
   }
   for (Task& call : held) call();
@@ -238,6 +244,13 @@ bool EngineCluster::Holds(const std::string& method, Task& call) {
   const MutexLock lock(mutex_);
   if (!holding_.contains(method)) return false;
   held_.push_back(std::move(call));
+  return true;
+}
+
+bool EngineCluster::HoldsAnswer(const std::string& method, Task& answer) {
+  const MutexLock lock(mutex_);
+  if (!holding_answers_.contains(method)) return false;
+  held_.push_back(std::move(answer));
   return true;
 }
 

@@ -105,6 +105,8 @@ class EngineCluster {
   void HangCalls(const std::string& method);
   // Such calls are not on their way before ReleaseCalls.
   void HoldCalls(const std::string& method);
+  // The answers to such calls are not on their way before ReleaseCalls.
+  void HoldAnswers(const std::string& method);
   void ReleaseCalls();
   // How many of them were made.
   size_t calls(const std::string& method);
@@ -123,6 +125,7 @@ class EngineCluster {
   bool Hangs(const std::string& method);
   // Keeps the call, if such are held.
   bool Holds(const std::string& method, Task& call);
+  bool HoldsAnswer(const std::string& method, Task& answer);
   template <typename Reply>
   void Change(Reply& reply) {
     const MutexLock lock(mutex_);
@@ -147,6 +150,7 @@ class EngineCluster {
   std::map<std::string, Status> failing_ ONECOPY_GUARDED_BY(mutex_);
   std::set<std::string> hanging_ ONECOPY_GUARDED_BY(mutex_);
   std::set<std::string> holding_ ONECOPY_GUARDED_BY(mutex_);
+  std::set<std::string> holding_answers_ ONECOPY_GUARDED_BY(mutex_);
   std::vector<Task> held_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, size_t> calls_ ONECOPY_GUARDED_BY(mutex_);
   using Changes = std::tuple<

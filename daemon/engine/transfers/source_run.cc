@@ -268,12 +268,10 @@ void SourceRun::WhenEnded(Task then) {
 void SourceRun::End() {
   const auto keep = shared_from_this();
   region_.reset();
-  over_ = true;
+  // Whatever has become of the record: a transfer that was given up has none.
+  if (!std::exchange(over_, true)) needs_.buffers.Release(ticket_.buffer, id_);
   TransferRecord* record = needs_.transfers.Find(id_);
-  if (record != nullptr && record->run.get() == this) {
-    needs_.buffers.Release(ticket_.buffer, id_);
-    needs_.transfers.EndRun(*record);
-  }
+  if (record != nullptr && record->run.get() == this) needs_.transfers.EndRun(*record);
   for (Task& then : std::exchange(when_over_, {})) then();
 }
 

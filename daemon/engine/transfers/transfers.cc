@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kTick{100};
 // For a client that has not asked yet how its transfer ended.
-constexpr std::chrono::seconds kUntilHeard{30};
+constexpr std::chrono::seconds kUntilHeard{5};
 
 uint64_t BytesOf(const TransferRecord& record) { return sizeof record + FootprintOf(record.info); }
 

@@ -1,5 +1,6 @@
 // Transfers that do not go well: what becomes of them, and of everything they used.
 #include <algorithm>
+#include <future>
 #include <thread>
 
 #include "onecopy/reasons.h"
@@ -260,6 +261,22 @@ TEST_CASE("a destination that has restarted has forgotten the transfer, which ha
   CHECK(ended.error.reason() == reasons::kPeerRestarted);
   CHECK(ended.error.code() == Code::kAborted);
   CheckFree(pair.east, pair.alice, "a");
+}
+
+TEST_CASE("a transfer that is given up while its source is being read leaves the source free") {
+  Pair pair;
+  // The destination reads the source before it is known to have begun, and is not done in time.
+  pair.cluster.HoldAnswers("Start");
+  pair.cluster.HangCalls("Finish");
+  auto started = std::async(std::launch::async, [&] {
+    TransferRequest request = Staged();
+    request.deadline = std::chrono::milliseconds(500);
+    return pair.east.Start(pair.alice, std::move(request)).status();
+  });
+  while (pair.cluster.calls("Prepare") == 0) std::this_thread::yield();
+  CHECK(started.get().reason() == reasons::kDeadline);
+  while (!Delete(pair.east, pair.alice, "a", false).ok()) std::this_thread::yield();
+  pair.cluster.ReleaseCalls();
 }
 
 TEST_CASE("who ordered a transfer between two others learns of its success from the source, too") {
