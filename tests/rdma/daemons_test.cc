@@ -135,8 +135,9 @@ TEST_CASE("hundreds of transfers of slices cost one registration and leave nothi
   const size_t queue_pairs = CountResources("qp");
   const size_t regions = CountResources("mr");
   for (uint64_t slice = 1; slice < kSlices; ++slice) move(slice);
-  CHECK(CountResources("qp") == queue_pairs);
-  CHECK(CountResources("mr") == regions);
+  // Of the first transfers some may have been on their way out when they were counted.
+  CHECK(CountResources("qp") <= queue_pairs);
+  CHECK(CountResources("mr") <= regions);
   CHECK(IsPayload(destination.data(), kSlices * kSlice, 1));
 }
 
