@@ -165,9 +165,9 @@ TEST_CASE("files that are not there, or no files, are refused by their names") {
   refused({"cp", gone, "kept"}, 3, "NOT_FOUND", "FILE_NOT_FOUND", gone);
   refused({"cp", gone + "@0+5", "kept"}, 3, "NOT_FOUND", "FILE_NOT_FOUND", gone);
   refused({"cp", folder, "kept"}, 2, "INVALID_ARGUMENT", "BAD_ENDPOINT", folder);
-  refused({"cp", "kept", folder}, 2, "INVALID_ARGUMENT", "BAD_ARGUMENT", folder);
+  refused({"cp", "kept", folder}, 2, "INVALID_ARGUMENT", "BAD_FORMAT", folder);
   refused({"cp", "kept", gone + "/file"}, 3, "NOT_FOUND", "FILE_NOT_FOUND", gone);
-  refused({"cp", "kept", gone + "/"}, 2, "INVALID_ARGUMENT", "BAD_ARGUMENT", gone);
+  refused({"cp", "kept", gone + "/"}, 2, "INVALID_ARGUMENT", "BAD_FORMAT", gone);
   refused({"cp", "kept", gone + "@5"}, 3, "NOT_FOUND", "FILE_NOT_FOUND", gone);
   refused({"cp", "kept", with.folder / "link"}, 2, "INVALID_ARGUMENT", "BAD_ARGUMENT", "link");
   refused({"cp", with.folder / "link", "kept"}, 3, "NOT_FOUND", "FILE_NOT_FOUND", "link");
