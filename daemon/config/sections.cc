@@ -139,8 +139,8 @@ const std::vector<SettingSpec>& TopKeys() {
            "off."),
       Text("metrics_listen", "127.0.0.1:9464",
            "HOST:PORT at which metrics are served in Prometheus' format. On loopback: by HTTP, to "
-           "every user of this machine. Elsewhere: by HTTPS with this node's certificate, to those "
-           "who show one of [tls] ca; needs [tls]. \"off\": no metrics."),
+           "every user of this machine. Elsewhere: by HTTPS with this node's certificate, to "
+           "clients with a certificate of [tls] ca; needs [tls]. \"off\": no metrics."),
       Text("run_dir", "",
            "Folder of api.sock and attach.sock. Empty: /run/onecopy, else "
            "$XDG_RUNTIME_DIR/onecopy."),

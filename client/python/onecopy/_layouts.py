@@ -59,7 +59,7 @@ class Layout:
     lie inside their end.
 
     Transfers with source_blocks and blocks, two lists or integer arrays of one length, raise OutOfRange
-    (RANGE_OUT_OF_BUFFER) for a number that is no block, and InvalidArgument for layouts or lists that do not fit together
+    (RANGE_OUT_OF_BUFFER) for a number outside the blocks, and InvalidArgument for layouts or lists that do not fit together
     (SIZE_MISMATCH) and for a block that is written twice (RANGES_OVERLAP); nothing moves then. Empty lists move nothing. A
     transfer takes up to 131,072 blocks of all layers."""
 
@@ -98,7 +98,7 @@ class Layout:
         return _native.make_layout([requests.with_length(each.endpoint) for each in places], *self._shape), places
 
     def _renew(self) -> None:
-        """Registers anew what the daemon does not know any more."""
+        """Registers again what the daemon has forgotten."""
         self._found = self._find()
 
     def __repr__(self) -> str:
