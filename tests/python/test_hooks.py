@@ -82,7 +82,7 @@ class TestWhatTorchCalls:
         torch_calls.free(address, 100, 0, None)
         torch_calls.free(address, 100, 0, None)
         torch_calls.free(0x1000, 100, 0, None)
-        assert "does not have" in _native.torch_hooks()[2]
+        assert "does not own" in _native.torch_hooks()[2]
         assert gpu_pool.statistics.deallocations == 1
 
     def test_memory_goes_back_to_the_pool_that_it_is_of(self, gpus, gpu_node, torch_calls):

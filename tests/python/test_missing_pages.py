@@ -34,7 +34,7 @@ def failed(call):
     with pytest.raises(onecopy.Aborted) as failure:
         call()
     assert failure.value.reason == "MEMORY_FAULT"
-    assert "cut short" in str(failure.value)
+    assert "its file was truncated" in str(failure.value)
 
 
 @pytest.mark.parametrize("node", ["west", "east"])
