@@ -29,7 +29,7 @@ void EvaluateDriver(const Facts& facts, Findings& findings) {
   if (facts.gpus.empty() && (driver.found || driver.reason != reasons::kDriverFailed)) {
     findings.Add(
         "NO_GPU", Severity::kBlocks,
-        driver.found ? "the driver shows no GPU" : "there is no NVIDIA or AMD GPU on the PCI bus",
+        driver.found ? "the driver shows no GPU" : "the PCI bus has no NVIDIA or AMD GPU",
         "install a GPU; for a container or virtual machine, pass one through (--gpus all)");
     return;
   }

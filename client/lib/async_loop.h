@@ -121,7 +121,7 @@ class AsyncLoop : public std::enable_shared_from_this<AsyncLoop> {
   std::thread thread_ ONECOPY_GUARDED_BY(mutex_);
   Condition changed_;
   bool waits_ ONECOPY_GUARDED_BY(mutex_) = false;  // the thread, for a daemon
-  bool over_ ONECOPY_GUARDED_BY(mutex_) = false;   // it has ended, but for its last steps
+  bool over_ ONECOPY_GUARDED_BY(mutex_) = false;   // it has ended; its last steps may still run
 };
 
 }  // namespace onecopy::client

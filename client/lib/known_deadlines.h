@@ -14,7 +14,7 @@ class KnownDeadlines {
  public:
   // Of one that is asked for now; a part has its series'.
   CallLimit::Time For(const TransferRequest& request) const;
-  // One that was accepted; nothing is noted where there is no limit.
+  // The daemon has accepted this transfer. Without a limit this does nothing.
   void Note(const TransferId& id, const CallLimit::Time& limit);
   CallLimit::Time Find(const TransferId& id) const;
 

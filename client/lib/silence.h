@@ -1,4 +1,4 @@
-// Whether the daemon answers, for those who wait for it where nothing tells them: at a ring.
+// Finds out whether the daemon still answers, for threads that wait at a ring.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -12,9 +12,10 @@
 
 namespace onecopy::client {
 
-// A daemon that is stopped keeps its sockets, and completes nothing. So it is asked something that
-// it always answers at once, in the background, by whoever waits and has heard nothing for half of
-// the limit; without an answer in the other half it is silent. Thread-safe.
+// A stopped daemon keeps its sockets open and completes nothing, so a ring does not show that it
+// has stopped. A thread that has heard nothing for half of the limit therefore sends the daemon a
+// question that it answers at once, in the background. If no answer comes in the other half, the
+// daemon is silent. Thread-safe.
 class Silence {
  public:
   using Clock = std::chrono::steady_clock;

@@ -16,7 +16,7 @@ namespace onecopy::client {
 // not decode its end.
 Status DecodeStatus(const grpc::Status& wire, const std::string& peer);
 
-// The same of a question about that transfer, which may be under way still where nobody answered.
+// The same for a question about that transfer. If no answer came, it may still be under way.
 Status Unanswered(Status status, const TransferId& id);
 
 }  // namespace onecopy::client

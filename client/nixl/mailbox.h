@@ -41,7 +41,7 @@ class Mailbox {
   Status Send(Client& client, const AgentPlace& to, const std::string& text);
 
   // Nothing comes any more, and the buffer ends, for which the daemon has 5 s. Safe to repeat, by
-  // one thread at a time; nobody restores it meanwhile.
+  // one thread at a time; no other thread restores it meanwhile.
   void Close();
 
   // Moves what has come to the end of `out`, in the order in which it came.

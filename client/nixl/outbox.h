@@ -16,8 +16,8 @@
 namespace onecopy::nixl {
 
 // Thread-safe. What goes to one agent goes in the order in which it came, one after the other, by a
-// worker or by whoever waits for his; agents do not wait for each other. The workers must outlive
-// it, and nothing may be sent any more when it goes.
+// worker or by the thread that waits for one of its own; agents do not wait for each other. The
+// workers must outlive it, and nothing may be sent any more when it goes.
 class Outbox {
  public:
   // Delivers one, and blocks as long as that takes.

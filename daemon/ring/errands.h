@@ -1,5 +1,4 @@
-// Copies that the ring's thread makes for others than its clients: what other nodes' rings have
-// this node move in place.
+// Copies that the ring's thread makes for rings of other daemons of this host.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ Status Silent(bool connected) {
 
 }  // namespace
 
-// Thread `dial` only, but for what resolves.
+// Thread `dial` only; another one resolves names.
 class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
  public:
   Attempt(os::EventLoop& loop, os::HostPort where, Done done)
@@ -44,7 +44,7 @@ class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
   void Start(const std::shared_ptr<os::LoopThread>& thread, Resolver resolve) {
     if (os::IsAddress(where_.host)) return Resolved({where_});
     timer_ = loop_.RunAfter(kLimit, [self = shared_from_this()] { self->Finish(Silent(false)); });
-    // Names may take long to look up, and that cannot be ended: on a thread that nobody waits for.
+    // Looking up a name may take long and cannot be ended: on a thread of its own, never joined.
     std::thread([self = shared_from_this(), thread, resolve] {
       auto found = resolve(self->where_);
       thread->loop().Post([self, found = std::move(found)] {

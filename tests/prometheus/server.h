@@ -18,7 +18,7 @@ class PrometheusServer {
   // With this configuration; waits until it serves.
   explicit PrometheusServer(const std::string& configuration);
 
-  // "data" of an answer of its HTTP API, as of "/api/v1/rules"; throws where it is no success.
+  // "data" of an answer of its HTTP API, as of "/api/v1/rules"; throws if it failed.
   nlohmann::json Get(const std::string& path) const;
   // The samples that an expression gives now.
   nlohmann::json Query(const std::string& expression) const;

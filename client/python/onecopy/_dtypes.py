@@ -95,5 +95,5 @@ def of(dtype: object) -> DType:
         found = next((each for each in _TYPES.values() if each.typestr and each.typestr == name), None)
     if found is None:
         raise InvalidArgument(
-            f"there is no element type '{name}'", "BAD_ARGUMENT", f"use one of {', '.join(_TYPES)}")
+            f"'{name}' is not an element type", "BAD_ARGUMENT", f"use one of {', '.join(_TYPES)}")
     return found

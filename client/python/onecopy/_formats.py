@@ -65,7 +65,7 @@ def format_of(name: str, format: str | None, known: Sequence[str]) -> str:
     if format is not None:
         if format in known:
             return format
-        raise InvalidArgument(f"there is no format {format!r}", "BAD_ARGUMENT", f"use one of {', '.join(known)}")
+        raise InvalidArgument(f"{format!r} is not a format of onecopy", "BAD_ARGUMENT", f"use one of {', '.join(known)}")
     lower = name.lower()
     if lower.endswith(".index.json") and "index" in known:
         return "index"

@@ -21,13 +21,14 @@ from . import (
     _streams,
 )
 from ._errors import InvalidArgument
+from ._names import Names
 from ._numbers import milliseconds
 from ._numbers import size as _size
 from ._program import diagnose
 from ._range_arrays import Ranges, choose
 from ._requests import OURS, End, Keeps, NothingToMove, Requests
 from ._transfer import Transfer
-from ._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, known
+from ._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, known, whole_buffer
 from ._views import Views
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Node:
             most_registrations)
         self._views = Views(native, self._registrations)
         self._requests = Requests(native, self._registrations)
+        self._names = Names(self._requests, self._registrations, self._views)
         self._known = _prepared.Known(native)
         self._running = _streams.Running()
 
@@ -131,33 +133,15 @@ class Node:
 
         Raises AlreadyExists (NAME_TAKEN) where the name is another buffer's."""
         if not isinstance(array, (list, tuple)):
-            return self._register([array], name)[0]
+            return self._names.register([array], name)[0]
         if name:
             raise InvalidArgument("several arrays cannot share one name", "BAD_ARGUMENT", "register them one by one")
-        return self._register(array)
-
-    def _register(self, arrays: Sequence[Any], name: str = "") -> list[Buffer]:
-        for each in arrays:
-            if isinstance(each, (str, Endpoint, Buffer)):
-                raise InvalidArgument(f"a {type(each).__name__} is not an array", "BAD_ARGUMENT",
-                                      "pass the array; to name a part of a buffer, use Buffer.endpoint or `onecopy buffer view`")
-        before: set[str] = set()
-        wanted = self._requests.wanted(arrays, before)
-        unknown = self._requests.unknown(before | self._views.ids())
-        for id in unknown:
-            self._registrations.lose(id)
-            self._views.lose(id)
-        if unknown:
-            wanted = self._requests.wanted(arrays, set())
-        # All of a memory needs no name beside its own, unless the caller wants one.
-        partial = [each for each in wanted if name or not each.is_whole]
-        views = iter(self._views.make(partial, name))
-        return [next(views) if name or not each.is_whole else each.buffer for each in wanted]
+        return self._names.register(array)
 
     def endpoint(self, array: Any) -> Endpoint:
         """Where others find exactly this array, of this process, for as long as its memory is: also as text,
         `str(node.endpoint(array))`. They need the right to it: see `grant`."""
-        return self._register([array])[0].endpoint()
+        return self._names.register([array])[0].endpoint()
 
     def layout(self, ends: End | Sequence[End], block_bytes: int | str | None = None, count: int | None = None, *,
                offset: int | str = 0, stride: int | str | None = None, layers: int = 1,
@@ -202,7 +186,7 @@ class Node:
 
     def buffer(self, name: str, node: str = "") -> Buffer:
         """The buffer with this name or id, on `node` (empty: this node). `west:name` names the node, too."""
-        return self._buffer(self._native.get_buffer(*_whole(name, node)))
+        return self._buffer(self._native.get_buffer(*whole_buffer(name, node)))
 
     def buffers(self, node: str = "") -> list[Buffer]:
         """Those that the caller owns or has a grant on."""
@@ -212,7 +196,7 @@ class Node:
         """`name` is of this node, `west:name` of another one. `force` cancels the transfers that use it and revokes its
         mappings; without it, these make the call fail."""
         if isinstance(buffer, str):
-            node, name = _whole(buffer)
+            node, name = whole_buffer(buffer)
             self._native.delete_buffer(name, force, node)
         else:
             self._native.delete_buffer(buffer.id, force, buffer.node)
@@ -497,16 +481,6 @@ class Node:
         if isinstance(range, Endpoint):
             return range
         return range.endpoint() if isinstance(range, Buffer) else self.endpoint(range)
-
-
-def _whole(text: str, node: str = "") -> tuple[str, str]:
-    """The node and the name of a buffer: of `west:weights`, or of a name on `node`."""
-    if node or ":" not in text:
-        return node, text
-    end = Endpoint.parse(text)
-    if str(end) != text.removeprefix(":") or end.offset is not None or end.buffer.startswith("/"):
-        raise InvalidArgument(f"'{text}' is not a whole buffer", "BAD_ENDPOINT", "write NAME, or NODE:NAME")
-    return end.node, end.buffer
 
 
 __all__ = ["End", "Node"]

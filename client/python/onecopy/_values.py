@@ -240,6 +240,17 @@ class Endpoint:
         return self.node, self.buffer, self.offset, self.bytes
 
 
+def whole_buffer(text: str, node: str = "") -> tuple[str, str]:
+    """The node and the name of a buffer: of `west:weights`, or of a name on `node`. Raises InvalidArgument for a range."""
+    if node or ":" not in text:
+        return node, text
+    end = Endpoint.parse(text)
+    if str(end) != text.removeprefix(":") or end.offset is not None or end.buffer.startswith("/"):
+        from ._errors import InvalidArgument
+        raise InvalidArgument(f"'{text}' is not a whole buffer", "BAD_ENDPOINT", "write NAME, or NODE:NAME")
+    return end.node, end.buffer
+
+
 @dataclasses.dataclass(frozen=True)
 class Buffer:
     """Bytes on a node that have a name, as they were when the daemon was asked. `form`: how the daemon has a client's

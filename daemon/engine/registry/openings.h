@@ -40,7 +40,7 @@ class Openings {
   // It could not be made.
   void Forget(uint64_t number);
 
-  // By this node; one that is not there (any more) is not an error.
+  // This node ends it. It may have gone already.
   void End(uint64_t number, const Status& why);
   // Only by its own peer; one that is not there (any more) is not an error.
   void CloseOf(const std::string& peer, uint64_t number);

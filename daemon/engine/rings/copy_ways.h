@@ -25,9 +25,9 @@ struct CopyWaysParams {
   bool long_too = false;                    // long transfers take the same path
 };
 
-// Engine thread. Prepares them where that may block, and replies there. What is in the way of the
-// long one is logged; without the short one it fails, as PrepareSmallCopyRoute does. The ways may
-// be let go on any thread, and keep what is borrowed until then.
+// Engine thread. Prepares them where that may block, and replies there. It fails as
+// PrepareSmallCopyRoute does. If only the long way cannot be made, the reason is logged. The ways
+// keep what is borrowed, and any thread may release them.
 void PrepareCopyWays(Context& context, CopyWaysParams params, Reply<CopyWays> reply);
 
 // The thread of a connection, which stays with it.

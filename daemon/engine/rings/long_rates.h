@@ -25,8 +25,9 @@ class LongRates {
     Place to = {};
     double probed_bytes_per_second = 0;  // 0: by no probe
   };
-  // One that succeeded: keeps its rate, where no other transfer disturbed it; see RateWatch::Note.
-  // `alone`: no other long copy of a ring was under way with it. In the order in which they ended.
+  // Keeps the rate of a copy that succeeded, unless another transfer disturbed it; see
+  // RateWatch::Note. `alone`: no other long copy of a ring was under way. Call it in the order in
+  // which copies ended.
   void Note(const Way& way, os::Clock::time_point begun, bool alone, TransferInfo& info);
 
  private:

@@ -23,7 +23,7 @@ class PlaceReader final : public pipeline::SmallReader {
     uint64_t from_base = 0;  // where the buffers begin in what the way moves
     uint64_t to_base = 0;
     // Runs on the ring's thread at each one's end, and then `tell` on any, so that the owner hears
-    // of it. Null: nobody else needs to know.
+    // of it. Null: nothing else to tell.
     std::function<void(const pipeline::Push&, const ring::ErrandEnd&, Task tell)> ended;
     std::shared_ptr<void> held;  // goes with the reader
   };

@@ -15,7 +15,7 @@
 
 namespace onecopy::engine {
 
-// Tells who watches the buffer, and keeps the path's rate: as a transfer by gRPC does.
+// Tells the buffer's watchers, and keeps the rate of the path, as for transfers by gRPC.
 class PushEnds {
  public:
   struct Of {

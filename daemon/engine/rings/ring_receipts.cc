@@ -118,7 +118,7 @@ void RingReceipts::Tell(ClientRing& ring, const ring::Entry& entry) {
   if (record == nullptr) return;
   transfers_.CountBeside();
   const auto route = ring.routes.find(entry.route);
-  // Of one to another node, that one tells who watches, and knows the path's rate.
+  // The other node of a push tells the buffer's watchers, and keeps the rate of the path.
   const bool here = route != ring.routes.end() && route->second.push.empty();
   if (outcome.ok() && here) NoteArrived(route->second, entry, record->info);
   transfers_.Conclude(*record, outcome);

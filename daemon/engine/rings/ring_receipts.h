@@ -42,7 +42,7 @@ class RingReceipts {
   // Null where nothing is known of it, or it is there already.
   TransferRecord* AddEntry(ClientRing& ring, const ring::Entry& entry, Status* outcome);
   void FileEntry(ClientRing& ring, const ring::Entry& entry);
-  // Of a long one into a buffer of this node: tells who watches that, and keeps its rate.
+  // A long one went into a buffer of this node: tells its watchers, and keeps the path's rate.
   void NoteArrived(const RouteRecord& route, const ring::Entry& entry, TransferInfo& info);
 
   const Context& context_;

@@ -55,7 +55,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   void Tick() override;
   const std::string& destination() const { return destination_; }
   const Ticket& ticket() const { return ticket_; }
-  // Why there is no such buffer any more, whatever ended this run: for who begins it again.
+  // Why the buffer has gone, also if something else ended this run: for the next attempt.
   void NoteLost(const Status& why) { ticket_.lost = why; }
   // Whether this is the destination, with the ticket that this run rests on, and has not said that
   // it has everything: it may then have what it began prepared again; memory that it was lent, once

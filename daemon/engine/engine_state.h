@@ -1,0 +1,142 @@
+// The parts of the engine, and what each does when another one's things come or go.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/arrivals/arrivals.h"
+#include "daemon/engine/arrivals/messages.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/base/owners.h"
+#include "daemon/engine/client_service.h"
+#include "daemon/engine/engine.h"
+#include "daemon/engine/figures_reader.h"
+#include "daemon/engine/inventory.h"
+#include "daemon/engine/mapping/mappings.h"
+#include "daemon/engine/node_drain.h"
+#include "daemon/engine/peer_service.h"
+#include "daemon/engine/peering/catalog.h"
+#include "daemon/engine/peering/connections.h"
+#include "daemon/engine/peering/nodes.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/probing/path_rates.h"
+#include "daemon/engine/probing/planning.h"
+#include "daemon/engine/probing/probe_slabs.h"
+#include "daemon/engine/probing/probes.h"
+#include "daemon/engine/probing/rate_watch.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/exports.h"
+#include "daemon/engine/registry/files.h"
+#include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/openings.h"
+#include "daemon/engine/registry/request_memory.h"
+#include "daemon/engine/registry/sessions.h"
+#include "daemon/engine/registry/slabs.h"
+#include "daemon/engine/registry/tickets.h"
+#include "daemon/engine/registry/views.h"
+#include "daemon/engine/rings/remote_route.h"
+#include "daemon/engine/rings/ring_receipts.h"
+#include "daemon/engine/rings/ring_routes.h"
+#include "daemon/engine/rings/ring_server.h"
+#include "daemon/engine/rings/rings.h"
+#include "daemon/engine/sharing/memory_exporter.h"
+#include "daemon/engine/sharing/memory_importer.h"
+#include "daemon/engine/staging/checksum.h"
+#include "daemon/engine/staging/registrations.h"
+#include "daemon/engine/staging/slots.h"
+#include "daemon/engine/transfers/bundles.h"
+#include "daemon/engine/transfers/coordinator.h"
+#include "daemon/engine/transfers/destinations.h"
+#include "daemon/engine/transfers/moves.h"
+#include "daemon/engine/transfers/remote_transfers.h"
+#include "daemon/engine/transfers/series.h"
+#include "daemon/engine/transfers/sources.h"
+#include "daemon/engine/transfers/tally.h"
+#include "daemon/engine/transfers/transfers.h"
+#include "transport/core/direct_file_copier.h"
+#include "transport/core/file_copier.h"
+
+namespace onecopy::engine {
+
+// In order of creation; destroyed the other way round, after the loop's thread has ended.
+struct Engine::State {
+  State(Options options, std::vector<std::unique_ptr<Memory>> memories,
+        std::vector<std::unique_ptr<Link>> links, std::vector<std::unique_ptr<Store>> stores,
+        PeerDialer& dialer);
+
+  void Wire();
+  void CancelAll(const Status& why);
+  // Small transfers of rings from a node, and to it.
+  void DropRingRoutes(const std::string& node);
+  // Much of what the ledger knows is not kept any more: what malloc keeps of it goes back to the
+  // system, once it has really been freed.
+  void ReturnMemory();
+  // Runs `then` once that is so, or after `patience`.
+  void When(std::function<bool()> so, os::Clock::duration patience, Task then);
+
+  std::vector<std::unique_ptr<Memory>> memories;
+  std::vector<std::unique_ptr<Link>> links;
+  std::vector<std::unique_ptr<Store>> stores;
+  FileCopier file_copier;
+  DirectFileCopier direct_file_copier;
+  os::LoopThread thread;
+  Workers workers;
+  Context context;
+  Sessions sessions;
+  Owners owners;
+  RequestMemory request_memory;
+  Slabs slabs;
+  Buffers buffers;
+  Files files;
+  Grants grants;
+  Views views;
+  Mappings mappings;
+  Arrivals arrivals;
+  Messages messages;
+  Catalog catalog;
+  Peers peers;
+  Nodes nodes;
+  Connections connections;
+  Registrations registrations;
+  Slots slots;
+  Checksums checksums;
+  Tickets tickets;
+  Exports exports;
+  Inventory inventory;
+  PathRates path_rates;
+  Probes probes;
+  RateWatch rate_watch;
+  ProbeSlabs probe_slabs;
+  Planning planning;
+  MemoryExporter exporter;
+  MemoryImporter importer;
+  Transfers transfers;
+  Tally tally;
+  RemoteTransfers remote_transfers;
+  Series series;
+  Moves moves;
+  Sources sources;
+  Destinations destinations;
+  Bundles bundles;
+  Coordinator orders;
+  Openings openings;
+  RemoteRoutes remote_routes;
+  ring::RingThread ring_thread;
+  LongRates long_rates;
+  PushEnds push_ends;
+  RingServer ring_server;
+  RingRoutes ring_routes;
+  RingReceipts ring_receipts;
+  Rings rings;
+  Removal removal;
+  PeerService self;
+  NodeDrain drain;
+  ClientService client;
+  FiguresReader figures;
+  bool stopped = false;
+  bool returning_memory = false;
+};
+
+}  // namespace onecopy::engine
