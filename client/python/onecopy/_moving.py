@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import _arrays, _dtypes, _native, _numbers, _opened, _pieces, _placing, _pool, _room, _shared
-from ._errors import InvalidArgument
 from ._requests import OURS, End, is_empty
 from ._transfer import Transfer
 from ._values import Receipt
