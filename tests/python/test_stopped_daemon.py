@@ -103,16 +103,21 @@ calls = [node.ping, lambda: node.transfer(one, other), lambda: node.transfer(hea
 print(flush=True)
 sys.stdin.readline()
 
-def run(call):
-    begun.release()
-    call()
+threads = [threading.Thread(target=call, daemon=True) for call in calls]
+for thread in threads:
+    thread.start()
 
-begun = threading.Semaphore(0)
-for call in calls:
-    threading.Thread(target=run, args=(call,), daemon=True).start()
-for _ in calls:
-    begun.acquire()
-time.sleep(0.2)  # so that most of them are inside of their calls
+
+def is_inside(thread):
+    """Whether the thread is in a function of the package, or below it."""
+    frame = sys._current_frames().get(thread.ident)
+    while frame is not None and not frame.f_globals["__name__"].startswith("onecopy"):
+        frame = frame.f_back
+    return frame is not None
+
+
+while not all(is_inside(thread) for thread in threads):
+    time.sleep(0)
 sys.exit(7)
 """
 
