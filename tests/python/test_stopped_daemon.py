@@ -108,8 +108,7 @@ for thread in threads:
     thread.start()
 
 
-def is_inside(thread):
-    """Whether the thread is in a function of the package, or below it."""
+def is_inside(thread):  # a function of the package, or one that it calls
     frame = sys._current_frames().get(thread.ident)
     while frame is not None and not frame.f_globals["__name__"].startswith("onecopy"):
         frame = frame.f_back
