@@ -22,8 +22,8 @@ class CallLimit {
   CallLimit(const CallLimit&) = delete;
   CallLimit& operator=(const CallLimit&) = delete;
 
-  // By when what has this deadline is given up. The daemon ends a transfer at its deadline, once
-  // nothing moves any more: its word is waited for a second longer.
+  // When the client gives up a call with this deadline: 2.5 s after it. The daemon ends a transfer
+  // at its deadline, but may learn only 1.5 s later that another node does not answer.
   static Time For(std::optional<std::chrono::milliseconds> deadline);
   // Of the calling thread; absent: none.
   static Time Current();
