@@ -6,12 +6,12 @@
 
 namespace onecopy::client {
 
-// What the end of an object may take where a daemon does not answer.
+// How long a destructor may wait for a daemon that does not answer.
 inline constexpr std::chrono::milliseconds kTeardown{5000};
 
-// While it lives, whatever its thread asks the daemon for ends by then, at whatever depth: what a
-// caller gives a deadline may be made of many calls. Of several the earliest counts. Each call ends
-// earlier where its own patience says so.
+// While it lives, every call to the daemon that its thread makes ends by that time: one operation
+// with a deadline may make many calls. If several limits are alive, the earliest counts. A call
+// whose own limit is shorter ends earlier.
 class CallLimit {
  public:
   using Clock = std::chrono::steady_clock;

@@ -29,9 +29,9 @@
 
 namespace onecopy::client {
 
-// How long a call may take, where no CallLimit ends it before: what tells or changes what the
-// daemon knows takes at most the session's timeout(); what makes the daemon work takes as long as
-// the daemon is not silent for silence_limit().
+// How long a call may take, unless a CallLimit ends it earlier. kQuick: a call that asks for or
+// changes what the daemon knows, at most the session's timeout(). kWorking: a call that makes the
+// daemon work, until the daemon has been silent for silence_limit().
 enum class Patience { kQuick, kWorking };
 
 // Thread-safe.
@@ -46,7 +46,7 @@ class Session {
   OwnMemory& own_memory() { return own_memory_; }
   uint64_t number() const { return number_; }
   std::chrono::milliseconds timeout() const { return timeout_; }  // of what is quick
-  // For so long a daemon may do nothing that can be seen, not even answer a ping of gRPC's.
+  // How long a daemon may be silent: without any sign, and without an answer to gRPC's pings.
   std::chrono::milliseconds silence_limit() const { return silence_.limit(); }
   // Of what is registered: see ConnectOptions.
   bool keep_arrivals() const { return keep_arrivals_; }
@@ -64,9 +64,9 @@ class Session {
   // Makes `context` one of this session, with the time limit that `patience` and the thread give.
   void Prepare(grpc::ClientContext& context, Patience patience) const;
 
-  // Deletes a buffer as what it is of ends: at most kTeardown. Where one was not answered in time,
-  // the next are only sent, so that many take no longer than one. All that were not answered are
-  // sent again once a call is.
+  // Deletes a buffer whose owner object ends. Takes at most kTeardown. After a call that was not
+  // answered in time, the next ones are only sent, so that many take no longer than one. As soon as
+  // the daemon answers a call, all unanswered ones are sent again.
   Status EndBuffer(const std::string& name, bool force);
 
   // The daemon, for messages: "the onecopyd in /run/onecopy".
