@@ -19,7 +19,7 @@ import report
 import second_attempt
 import suites
 
-_SLOWER_UNDER_SANITIZERS = 4
+_SLOWER_UNDER_SANITIZERS = 2
 _DESCRIPTORS = 16384  # open at a time; a session begins with 1,024 that may be raised
 
 
