@@ -26,14 +26,14 @@ struct SmallRoute {
   bool one_buffer = false;
   ByteRange from;  // what submissions may read, and write
   ByteRange to;
-  uint64_t max_bytes = 0;     // of one submission
+  uint64_t max_bytes = 0;       // of one submission
   uint64_t max_list_bytes = 0;  // of one of many pieces; 0: it carries none
   uint64_t source_bytes = 0;    // of its buffer; 0: not known
   std::string path;
   std::string link;  // empty inside a node
   std::vector<Step> steps;
   std::vector<Step> list_steps;  // of a submission of many pieces
-  mutable RouteRate rate;  // of what it has carried
+  mutable RouteRate rate;        // of what it has carried
 
   // Whether a daemon would take this path under that policy, as it takes it without one: of the
   // paths that a policy leaves, the best is taken.

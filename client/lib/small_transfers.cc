@@ -48,12 +48,11 @@ bool SmallTransfers::Fits(const TransferRequest& request) const {
          (!from || !to || *from == *to || request.equal_ranges != nullptr) &&
          (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
          !request.sync && !request.deadline && request.request_id.empty() &&
-         AreSmallRanges(request) &&
-         !request.source.buffer.empty() && !request.destination.buffer.empty() &&
-         request.source.fd_handle == 0 && request.destination.fd_handle == 0 &&
-         request.more_sources.empty() && request.more_destinations.empty() &&
-         request.part_of.empty() && request.message.empty() && !request.validate_only &&
-         !request.policy.client_file;
+         AreSmallRanges(request) && !request.source.buffer.empty() &&
+         !request.destination.buffer.empty() && request.source.fd_handle == 0 &&
+         request.destination.fd_handle == 0 && request.more_sources.empty() &&
+         request.more_destinations.empty() && request.part_of.empty() && request.message.empty() &&
+         !request.validate_only && !request.policy.client_file;
 }
 
 SmallPair SmallTransfers::PairOf(const TransferRequest& request) const {
@@ -122,7 +121,8 @@ SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
   // The length is the source's; a range that is as long must fit. Of many pieces, as if they were
   // one.
   if (const uint64_t bytes = SaidBytes(request); bytes > 0) {
-    if (request.equal_ranges != nullptr) ask.mutable_open_route()->mutable_source()->set_bytes(bytes);
+    if (request.equal_ranges != nullptr)
+      ask.mutable_open_route()->mutable_source()->set_bytes(bytes);
     ask.mutable_open_route()->mutable_destination()->set_bytes(bytes);
   }
   const auto reply = attach_.Ask(ask, nullptr);
@@ -164,11 +164,10 @@ std::optional<uint64_t> SmallTransfers::Submit(const TransferRequest& request,
   ReapAll();
   uint64_t number = 0;
   if (ring.slots[next_.load(std::memory_order_relaxed) % kSlots].waited_for) return std::nullopt;
-  const bool taken =
-      move->pieces == 0
-          ? ring.end.Submit(route->word, move->from.offset, move->to.offset, move->bytes, &number)
-          : ring.end.SubmitMany(route->word, ColumnsOf(request), request.equal_ranges->bytes,
-                                &number);
+  const bool taken = move->pieces == 0 ? ring.end.Submit(route->word, move->from.offset,
+                                                         move->to.offset, move->bytes, &number)
+                                       : ring.end.SubmitMany(route->word, ColumnsOf(request),
+                                                             request.equal_ranges->bytes, &number);
   if (!taken) return std::nullopt;
   next_.store(number + 1, std::memory_order_relaxed);
   Slot& slot = ring.slots[number % kSlots];

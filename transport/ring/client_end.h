@@ -73,7 +73,8 @@ class ClientEnd {
   os::UniqueFd socket_;
   uint64_t submitted_ = 0;
   uint64_t reaped_ = 0;
-  std::array<uint64_t, kLists> lists_used_{};  // by the submission of that number, less one; 0: none
+  std::array<uint64_t, kLists>
+      lists_used_{};      // by the submission of that number, less one; 0: none
   bool no_room_ = false;  // there were so many completions that the daemon may have stopped
 };
 

@@ -53,7 +53,8 @@ DaemonEnd::Taken DaemonEnd::Take(Request* request) {
   request->list = ListOf(list);
   request->pieces = PiecesOf(list);
   if (list == 0) return Taken::kOne;
-  const bool sound = request->list < kLists && request->pieces > 0 && request->pieces <= kMostPieces;
+  const bool sound =
+      request->list < kLists && request->pieces > 0 && request->pieces <= kMostPieces;
   if (!sound) {
     request->torn = true;
     request->pieces = 0;

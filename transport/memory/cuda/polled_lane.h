@@ -27,8 +27,8 @@ class PolledLane {
   PolledLane(const PolledLane&) = delete;
   PolledLane& operator=(const PolledLane&) = delete;
 
-  // On a thread that may block, before the first copy: loads the scatter kernel. Without effect where
-  // that does not work, or is not wanted.
+  // On a thread that may block, before the first copy: loads the scatter kernel. Without effect
+  // where that does not work, or is not wanted.
   void OpenLists();
   // Pieces of at most kMostPieceBytes are copied by lists, kMostPieces in each.
   bool takes_lists() const { return kernel_ != nullptr; }

@@ -6,23 +6,14 @@
 #include "transport/core/scatter.h"
 
 namespace onecopy::cuda {
-namespace {
-
-std::shared_ptr<const SmallSteps> OneStep(const std::string& node,
-                                          const CudaCopyRoute::Parts& parts, const char* by) {
-  return std::make_shared<SmallSteps>(std::make_shared<const std::vector<Step>>(
-      1,
-      Step{.node = node, .from = parts.from->step_name(), .to = parts.to->step_name(), .by = by}));
-}
-
-}  // namespace
 
 CudaSmallCopyRoute::CudaSmallCopyRoute(const std::string& node, CudaCopyRoute::Parts parts,
                                        std::shared_ptr<PolledLane> lane)
     : parts_(std::move(parts)),
       lane_(std::move(lane)),
-      steps_(OneStep(node, parts_, "copy-engine")),
-      list_steps_(OneStep(node, parts_, "gpu-kernel")) {}
+      steps_(std::make_shared<SmallSteps>(CudaCopyRoute::StepBy(node, parts_, "copy-engine"))),
+      list_steps_(std::make_shared<SmallSteps>(CudaCopyRoute::StepBy(node, parts_, "gpu-kernel"))) {
+}
 
 // Host memory is left to copy engines: between GPUs alone is the kernel as quick as these.
 uint64_t CudaSmallCopyRoute::most_list_bytes() const {
