@@ -26,16 +26,20 @@ struct SmallRoute {
   bool one_buffer = false;
   ByteRange from;  // what submissions may read, and write
   ByteRange to;
-  uint64_t max_bytes = 0;     // of one submission
-  uint64_t source_bytes = 0;  // of its buffer; 0: not known
+  uint64_t max_bytes = 0;       // of one submission
+  uint64_t max_list_bytes = 0;  // of one of many pieces; 0: it carries none
+  uint64_t source_bytes = 0;    // of its buffer; 0: not known
   std::string path;
   std::string link;  // empty inside a node
   std::vector<Step> steps;
-  mutable RouteRate rate;  // of what it has carried
+  std::vector<Step> list_steps;  // of a submission of many pieces
+  mutable RouteRate rate;        // of what it has carried
 
   // Whether a daemon would take this path under that policy, as it takes it without one: of the
   // paths that a policy leaves, the best is taken.
   bool Meets(const Policy& policy) const;
+  // What it carries of such submissions: one piece, or many.
+  uint64_t MostBytes(bool many) const { return many ? max_list_bytes : max_bytes; }
 };
 using SmallRouteRef = std::shared_ptr<const SmallRoute>;
 

@@ -22,9 +22,10 @@ void Pause() {
 #endif
 }
 
-// 0 where the request leaves it to the source.
-uint64_t SaidBytes(const TransferRequest& request) {
-  return request.source.bytes.value_or(request.destination.bytes.value_or(0));
+ring::ClientEnd::Pieces ColumnsOf(const TransferRequest& request) {
+  const EqualRanges& ranges = *request.equal_ranges;
+  return {request.source.offset_bytes.value_or(0), ranges.sources,
+          request.destination.offset_bytes.value_or(0), ranges.destinations};
 }
 
 }  // namespace
@@ -44,27 +45,14 @@ bool SmallTransfers::Fits(const TransferRequest& request) const {
   const auto& from = request.source.bytes;
   const auto& to = request.destination.bytes;
   return from.value_or(1) > 0 && to.value_or(1) > 0 && SaidBytes(request) <= ring::kMaxLongBytes &&
-         (!from || !to || *from == *to) &&
+         (!from || !to || *from == *to || request.equal_ranges != nullptr) &&
          (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
          !request.sync && !request.deadline && request.request_id.empty() &&
-         request.ranges.empty() && request.equal_ranges == nullptr &&
-         !request.source.buffer.empty() && !request.destination.buffer.empty() &&
-         request.source.fd_handle == 0 && request.destination.fd_handle == 0 &&
-         request.more_sources.empty() && request.more_destinations.empty() &&
-         request.part_of.empty() && request.message.empty() && !request.validate_only &&
-         !request.policy.client_file;
-}
-
-std::optional<uint64_t> SmallTransfers::BytesBy(const SmallRoute& route,
-                                                const TransferRequest& request) {
-  if (request.source.bytes) return request.source.bytes;
-  const uint64_t offset = request.source.offset_bytes.value_or(0);
-  if (offset >= route.source_bytes) return std::nullopt;
-  const uint64_t bytes = route.source_bytes - offset;
-  if (bytes > route.max_bytes || request.destination.bytes.value_or(bytes) != bytes) {
-    return std::nullopt;
-  }
-  return bytes;
+         AreSmallRanges(request) && !request.source.buffer.empty() &&
+         !request.destination.buffer.empty() && request.source.fd_handle == 0 &&
+         request.destination.fd_handle == 0 && request.more_sources.empty() &&
+         request.more_destinations.empty() && request.part_of.empty() && request.message.empty() &&
+         !request.validate_only && !request.policy.client_file;
 }
 
 SmallPair SmallTransfers::PairOf(const TransferRequest& request) const {
@@ -130,8 +118,11 @@ SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
   v1::AttachRequest ask;
   codec::Print(request.source, ask.mutable_open_route()->mutable_source());
   codec::Print(request.destination, ask.mutable_open_route()->mutable_destination());
-  // The length is the source's; a range that is as long must fit.
+  // The length is the source's; a range that is as long must fit. Of many pieces, as if they were
+  // one.
   if (const uint64_t bytes = SaidBytes(request); bytes > 0) {
+    if (request.equal_ranges != nullptr)
+      ask.mutable_open_route()->mutable_source()->set_bytes(bytes);
     ask.mutable_open_route()->mutable_destination()->set_bytes(bytes);
   }
   const auto reply = attach_.Ask(ask, nullptr);
@@ -149,43 +140,41 @@ SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
   route->from = {wire.source().offset_bytes(), wire.source().bytes()};
   route->to = {wire.destination().offset_bytes(), wire.destination().bytes()};
   route->max_bytes = wire.max_bytes();
+  route->max_list_bytes = wire.max_list_bytes();
   route->source_bytes = wire.source_bytes();
   Result<Plan> plan = Read(wire.plan());
   if (!plan.ok()) return nullptr;
   route->path = std::move(plan->path);
   route->link = std::move(plan->link);
   route->steps = std::move(plan->steps);
+  for (const v1::Step& step : wire.list_steps()) {
+    const Result<ExecutedStep> read = Read(step);
+    if (!read.ok()) return nullptr;
+    route->list_steps.push_back(read->step);
+  }
   return route;
 }
 
 std::optional<uint64_t> SmallTransfers::Submit(const TransferRequest& request,
                                                const SmallRouteRef& route, bool waited_for) {
-  const uint64_t from = request.source.offset_bytes.value_or(0);
-  const uint64_t to = request.destination.offset_bytes.value_or(0);
-  const std::optional<uint64_t> said = BytesBy(*route, request);
-  if (!said || !route->Meets(request.policy)) return std::nullopt;
-  const uint64_t bytes = *said;
-  // What this route does not allow, another right of the caller's may.
-  if (!Contains(route->from, {from, bytes}) || !Contains(route->to, {to, bytes})) {
-    return std::nullopt;
-  }
-  if (route->one_buffer && Overlap(ByteRange{from, bytes}, ByteRange{to, bytes})) {
-    return std::nullopt;
-  }
+  const std::optional<SmallMove> move = MoveBy(*route, request);
+  if (!move || !route->Meets(request.policy)) return std::nullopt;
   const MutexLock lock(mutex_);
   Ring& ring = *owned_;
   ReapAll();
   uint64_t number = 0;
   if (ring.slots[next_.load(std::memory_order_relaxed) % kSlots].waited_for) return std::nullopt;
-  if (!ring.end.Submit(route->word, from, to, bytes, &number)) return std::nullopt;
+  const bool taken = move->pieces == 0 ? ring.end.Submit(route->word, move->from.offset,
+                                                         move->to.offset, move->bytes, &number)
+                                       : ring.end.SubmitMany(route->word, ColumnsOf(request),
+                                                             request.equal_ranges->bytes, &number);
+  if (!taken) return std::nullopt;
   next_.store(number + 1, std::memory_order_relaxed);
   Slot& slot = ring.slots[number % kSlots];
   slot.number = number;
   slot.waited_for = waited_for;
   slot.route = route;
-  slot.from = from;
-  slot.to = to;
-  slot.bytes = bytes;
+  slot.move = *move;
   slot.submitted = std::chrono::system_clock::now();
   slot.begun = Clock::now();
   return number;
@@ -231,7 +220,7 @@ std::optional<std::chrono::nanoseconds> SmallTransfers::ExpectedLeft(uint64_t nu
   const MutexLock lock(mutex_);
   const Slot& slot = owned_->slots[number % kSlots];
   if (slot.number != number) return std::nullopt;
-  const auto expected = slot.route->rate.Expect(slot.bytes);
+  const auto expected = slot.route->rate.Expect(slot.move.bytes);
   if (!expected) return std::nullopt;
   return slot.begun + *expected - Clock::now();
 }
@@ -316,9 +305,12 @@ TransferInfo SmallTransfers::Describe(const Slot& slot) const {
   info.id = TransferId(std::move(id));
   info.state = TransferState::kRunning;
   info.role = TransferRole::kDestination;
-  info.source = {slot.route->source_node, slot.route->source, slot.from, slot.bytes};
-  info.destination = {slot.route->destination_node, slot.route->destination, slot.to, slot.bytes};
-  info.bytes = slot.bytes;
+  const SmallMove& move = slot.move;
+  info.source = {slot.route->source_node, slot.route->source, move.from.offset, move.from.bytes};
+  info.destination = {slot.route->destination_node, slot.route->destination, move.to.offset,
+                      move.to.bytes};
+  info.bytes = move.bytes;
+  if (move.pieces > 0) info.receipt.ranges = info.receipt.merged_ranges = move.pieces;
   info.owner = owned_->owner;
   info.create_time = slot.submitted;
   return info;
@@ -334,20 +326,24 @@ std::optional<TransferInfo> SmallTransfers::TakeEnd(uint64_t number) {
     routes_.Drop(slot.route);
     return std::nullopt;
   }
-  slot.route->rate.Note(slot.bytes, std::chrono::nanoseconds(slot.ended.nanoseconds));
+  const SmallMove& move = slot.move;
+  if (move.pieces == 0) {
+    slot.route->rate.Note(move.bytes, std::chrono::nanoseconds(slot.ended.nanoseconds));
+  }
   TransferInfo info = Describe(slot);
   info.state = TransferState::kSucceeded;
-  info.bytes_done = slot.bytes;
+  info.bytes_done = move.bytes;
   info.end_time = std::chrono::system_clock::now();
   Receipt& receipt = info.receipt;
   receipt.path = slot.route->path;
   receipt.link = slot.route->link;
-  receipt.steps.reserve(slot.route->steps.size());
-  for (const Step& step : slot.route->steps) receipt.steps.push_back({step, slot.bytes});
+  const std::vector<Step>& steps = move.pieces > 0 ? slot.route->list_steps : slot.route->steps;
+  receipt.steps.reserve(steps.size());
+  for (const Step& step : steps) receipt.steps.push_back({step, move.bytes});
   receipt.seconds = static_cast<double>(slot.ended.nanoseconds) * 1e-9;
   receipt.asked_seconds = std::chrono::duration<double>(slot.seen - slot.begun).count();
   if (receipt.seconds > 0) {
-    receipt.bytes_per_second = static_cast<double>(slot.bytes) / receipt.seconds;
+    receipt.bytes_per_second = static_cast<double>(move.bytes) / receipt.seconds;
   }
   return info;
 }

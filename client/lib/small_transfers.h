@@ -11,6 +11,7 @@
 
 #include "client/lib/attach.h"
 #include "client/lib/silence.h"
+#include "client/lib/small_move.h"
 #include "client/lib/small_routes.h"
 #include "onecopy/transfer.h"
 #include "transport/core/mutex.h"
@@ -76,9 +77,7 @@ class SmallTransfers {
     std::atomic<uint64_t> number{0};
     bool waited_for = false;  // by Run: it must not lose its place
     SmallRouteRef route;
-    uint64_t from = 0;
-    uint64_t to = 0;
-    uint64_t bytes = 0;
+    SmallMove move;
     WallTime submitted;
     Clock::time_point begun;  // when that was; the clock on the wall may be set meanwhile
     Clock::time_point seen;   // its end
@@ -99,8 +98,6 @@ class SmallTransfers {
   };
 
   bool Fits(const TransferRequest& request) const;
-  // Of a request that fits: how many bytes it means by this route. Nothing where that is not known.
-  static std::optional<uint64_t> BytesBy(const SmallRoute& route, const TransferRequest& request);
   // With no name for this session's own node.
   SmallPair PairOf(const TransferRequest& request) const;
   // The route for a request that fits; null where there is none (yet).

@@ -19,6 +19,9 @@ v1::AttachReply RouteReply(const engine::RingRoute& route) {
   codec::Print(route.destination, wire.mutable_destination());
   wire.set_max_bytes(route.max_bytes);
   wire.set_source_bytes(route.source_bytes);
+  wire.set_max_list_bytes(route.max_list_bytes);
+  for (const Step& step : route.list_steps)
+    codec::Print(ExecutedStep{step, 0}, wire.add_list_steps());
   Plan plan = route.plan;
   plan.refused.clear();  // a packet is short, and GetTransfer tells them
   codec::Print(plan, wire.mutable_plan());

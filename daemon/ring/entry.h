@@ -15,7 +15,10 @@ struct Entry {
   uint64_t route = 0;  // Route::serial; 0: it named none
   uint64_t from = 0;
   uint64_t to = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;       // of all pieces
+  uint64_t from_bytes = 0;  // from the first byte of any piece to the last
+  uint64_t to_bytes = 0;
+  uint64_t pieces = 0;  // of a list; 0: it had none
   Outcome outcome = Outcome::kSucceeded;
   Clock::time_point taken;
   Clock::time_point begun;  // as `taken` where nothing was begun

@@ -38,7 +38,8 @@ class Journal {
     const std::array<uint64_t, kWords> words = {
         entry.number,      entry.route,       entry.from,
         entry.to,          entry.bytes,       static_cast<uint64_t>(entry.outcome),
-        time(entry.taken), time(entry.begun), time(entry.ended)};
+        time(entry.taken), time(entry.begun), time(entry.ended),
+        entry.from_bytes,  entry.to_bytes,    entry.pieces};
     for (size_t i = 0; i < kWords; ++i) slot.words[i].store(words[i], std::memory_order_relaxed);
     slot.version.store(version + 2, std::memory_order_release);
     const bool succeeded = entry.outcome == Outcome::kSucceeded;
@@ -59,9 +60,18 @@ class Journal {
     const auto time = [](uint64_t count) {
       return Clock::time_point(Clock::duration(static_cast<Clock::rep>(count)));
     };
-    return Entry{words[0],       words[1],       words[2],
-                 words[3],       words[4],       static_cast<Outcome>(words[5]),
-                 time(words[6]), time(words[7]), time(words[8])};
+    return Entry{.number = words[0],
+                 .route = words[1],
+                 .from = words[2],
+                 .to = words[3],
+                 .bytes = words[4],
+                 .from_bytes = words[9],
+                 .to_bytes = words[10],
+                 .pieces = words[11],
+                 .outcome = static_cast<Outcome>(words[5]),
+                 .taken = time(words[6]),
+                 .begun = time(words[7]),
+                 .ended = time(words[8])};
   }
 
   // The number of whatever was written to this slot last, if anything was.
@@ -80,7 +90,7 @@ class Journal {
   Counts& without_route() { return without_route_; }
 
  private:
-  static constexpr size_t kWords = 9;
+  static constexpr size_t kWords = 12;
   struct Slot {
     std::atomic<uint64_t> version{0};
     std::array<std::atomic<uint64_t>, kWords> words{};

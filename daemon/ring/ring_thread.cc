@@ -29,6 +29,7 @@ void Pause() {
 }  // namespace
 
 RingThread::RingThread(std::chrono::nanoseconds spin) : spin_(spin), thread_("ring") {
+  pieces_.reserve(kMostPieces);
   thread_.loop().Post([this] {
     ::prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds);
     thread_.loop().SetPoller([this] { return Poll(); }, Clock::duration(0), Clock::duration(0));
@@ -46,10 +47,10 @@ void RingThread::Add(RingId id, DaemonEnd end, os::PassedFd socket,
                      std::shared_ptr<Journal> journal, Task broken) {
   thread_.loop().Post([this, id, end = std::move(end), socket = std::move(socket),
                        journal = std::move(journal), broken = std::move(broken)]() mutable {
-    auto served = std::unique_ptr<Served>(
-        new Served{ServedRing(std::move(end), std::move(socket), std::move(journal), long_work_),
-                   std::move(broken),
-                   {}});
+    auto served = std::unique_ptr<Served>(new Served{
+        ServedRing(std::move(end), std::move(socket), std::move(journal), long_work_, pieces_),
+        std::move(broken),
+        {}});
     const int fd = served->ring.socket();
     rings_.emplace(id, std::move(served));
     const Status watched = thread_.loop().Watch(fd, EPOLLIN, [this, id](uint32_t) { Wake(id); });

@@ -73,6 +73,7 @@ class RingThread {
   std::atomic<bool> draining_{false};
   // The rest: the ring's thread.
   LongWork long_work_;
+  std::vector<CopyPiece> pieces_;  // see ServedRing
   Errands errands_{long_work_};
   std::unordered_map<RingId, std::unique_ptr<Served>> rings_;
   std::vector<Served*> active_;

@@ -29,6 +29,11 @@ struct Route {
 
   uint64_t max_bytes() const { return long_way == nullptr ? kMaxBytes : kMaxLongBytes; }
   SmallCopyRoute& WayFor(uint64_t bytes) const { return bytes > kMaxBytes ? *long_way : *way; }
+  // That for lists of pieces; one of none carries 0 bytes.
+  SmallCopyRoute& ListWay() const {
+    return long_way != nullptr && long_way->most_list_bytes() > 0 ? *long_way : *way;
+  }
+  uint64_t max_list_bytes() const { return ListWay().most_list_bytes(); }
 
   // Engine: nothing more may begin. Once.
   void Revoke(Status why) {

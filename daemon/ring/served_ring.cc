@@ -1,5 +1,6 @@
 #include "daemon/ring/served_ring.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "onecopy/range.h"
@@ -15,11 +16,12 @@ void LetGo(Route& route) {
 }  // namespace
 
 ServedRing::ServedRing(DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal,
-                       LongWork& long_work)
+                       LongWork& long_work, std::vector<CopyPiece>& pieces)
     : end_(std::move(end)),
       socket_(std::move(socket)),
       journal_(std::move(journal)),
-      long_work_(long_work) {
+      long_work_(long_work),
+      pieces_(pieces) {
   for (uint32_t i = 0; i < kMaxUnderWay; ++i) {
     operations_[i].next = i + 1 < kMaxUnderWay ? i + 1 : kNone;
   }
@@ -82,6 +84,7 @@ bool ServedRing::Turn(bool draining) {
       if (taken != DaemonEnd::Taken::kOne) break;
       any = true;
       Serve(request, now, draining);
+      if (request.pieces > 0) break;  // as much work as many others
     }
     if (any) {
       end_.GiveBack();
@@ -98,40 +101,74 @@ bool ServedRing::HasRoom() const {
 
 void ServedRing::Serve(const Request& request, Clock::time_point now, bool draining) {
   Route* const route = FindRoute(request.route);
-  const Outcome outcome = Check(request, route, draining);
-  if (outcome != Outcome::kSucceeded) return Refuse(request, route, outcome, now);
-  SmallCopyRoute& way = route->WayFor(request.bytes);
-  way.SetTransfer(request.number);
-  const Status begun =
-      way.Begin(route->from_base + request.from, route->to_base + request.to, request.bytes);
+  const Entry entry = Read(request, route, now);
+  const Outcome outcome = Check(request, entry, route, draining);
+  if (outcome != Outcome::kSucceeded) return Refuse(entry, route, outcome);
+  SmallCopyRoute& way = request.pieces > 0 ? route->ListWay() : route->WayFor(entry.bytes);
+  const Status begun = Begin(request, *route, way);
   if (!begun.ok()) {
     route->SetFailure(begun);
-    return Refuse(request, route, Outcome::kFailed, now);
+    return Refuse(entry, route, Outcome::kFailed);
   }
   const uint32_t free = free_;
   Operation& operation = operations_[free];
   free_ = operation.next;
   operation.next = kNone;
-  operation.entry = {request.number,      route->serial, request.from, request.to, request.bytes,
-                     Outcome::kSucceeded, now,           now,          now};
+  operation.entry = entry;
   operation.route = route;
   operation.way = &way;
-  if (request.bytes > kMaxBytes) operation.start = long_work_.Begin();
+  if (entry.bytes > kMaxBytes) operation.start = long_work_.Begin();
   (last_ == kNone ? first_ : operations_[last_].next) = free;
   last_ = free;
   ++under_way_;
-  bytes_under_way_ += request.bytes;
+  bytes_under_way_ += entry.bytes;
   route->Begun();
 }
 
-Outcome ServedRing::Check(const Request& request, const Route* route, bool draining) const {
+Entry ServedRing::Read(const Request& request, const Route* route, Clock::time_point now) {
+  Entry entry{.number = request.number,
+              .route = route == nullptr ? 0 : route->serial,
+              .from = request.from,
+              .to = request.to,
+              .bytes = request.bytes,
+              .from_bytes = request.bytes,
+              .to_bytes = request.bytes,
+              .pieces = request.pieces,
+              .taken = now,
+              .begun = now,
+              .ended = now};
+  if (request.pieces == 0) return entry;
+  pieces_.resize(request.pieces);
+  end_.ReadList(request, pieces_);
+  CopyPiece least = pieces_.front();
+  CopyPiece most = least;
+  for (const CopyPiece& piece : pieces_) {
+    least = {std::min(least.from, piece.from), std::min(least.to, piece.to)};
+    most = {std::max(most.from, piece.from), std::max(most.to, piece.to)};
+  }
+  // Lengths that do not fit into a word belong to no route: see Check.
+  entry.from = least.from;
+  entry.to = least.to;
+  entry.from_bytes = most.from - least.from + request.bytes;
+  entry.to_bytes = most.to - least.to + request.bytes;
+  entry.bytes = request.bytes * request.pieces;
+  return entry;
+}
+
+Outcome ServedRing::Check(const Request& request, const Entry& entry, const Route* route,
+                          bool draining) const {
   if (request.torn) return Outcome::kTorn;
   if (route == nullptr) return Outcome::kNoRoute;
   if (route->revoked()) return Outcome::kRevoked;
   if (draining) return Outcome::kDraining;
-  if (request.bytes == 0 || request.bytes > route->max_bytes()) return Outcome::kTooLong;
-  const ByteRange from{request.from, request.bytes};
-  const ByteRange to{request.to, request.bytes};
+  const bool listed = request.pieces > 0;
+  const uint64_t most = listed ? kMaxBytes : route->max_bytes();
+  if (request.bytes == 0 || request.bytes > most) return Outcome::kTooLong;
+  if (listed && entry.bytes > route->max_list_bytes()) return Outcome::kTooLong;
+  const ByteRange from{entry.from, entry.from_bytes};
+  const ByteRange to{entry.to, entry.to_bytes};
+  // A hull that is shorter than a piece went beyond the last number.
+  if (from.bytes < request.bytes || to.bytes < request.bytes) return Outcome::kOutOfRange;
   if (!Contains(route->from, from) || !Contains(route->to, to)) return Outcome::kOutOfRange;
   if (!route->one_memory) return Outcome::kSucceeded;
   const bool overlap =
@@ -139,16 +176,27 @@ Outcome ServedRing::Check(const Request& request, const Route* route, bool drain
   return overlap ? Outcome::kOverlap : Outcome::kSucceeded;
 }
 
-void ServedRing::Refuse(const Request& request, Route* route, Outcome outcome,
-                        Clock::time_point now) {
+Status ServedRing::Begin(const Request& request, const Route& route, SmallCopyRoute& way) {
+  way.SetTransfer(request.number);
+  if (request.pieces == 0) {
+    return way.Begin(route.from_base + request.from, route.to_base + request.to, request.bytes);
+  }
+  for (CopyPiece& piece : pieces_) {
+    piece.from += route.from_base;
+    piece.to += route.to_base;
+  }
+  return way.BeginMany(pieces_, request.bytes);
+}
+
+void ServedRing::Refuse(Entry entry, Route* route, Outcome outcome) {
   (route == nullptr ? journal_->without_route() : route->counts).NoteFailure(outcome);
-  journal_->Write({request.number, route == nullptr ? 0 : route->serial, request.from, request.to,
-                   request.bytes, outcome, now, now, now});
+  entry.outcome = outcome;
+  journal_->Write(entry);
   if (outcome == Outcome::kRevoked) {
-    return end_.Complete(request.number, 0, route->why().code(), route->why().reason());
+    return end_.Complete(entry.number, 0, route->why().code(), route->why().reason());
   }
   const Status status = outcome == Outcome::kFailed ? route->failure() : StatusOf(outcome);
-  end_.Complete(request.number, 0, status.code(), status.reason());
+  end_.Complete(entry.number, 0, status.code(), status.reason());
 }
 
 // One mark for what was begun in a row on one way.

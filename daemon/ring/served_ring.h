@@ -19,9 +19,9 @@ namespace onecopy::ring {
 // The ring's thread only.
 class ServedRing {
  public:
-  // `long_work` outlives it.
+  // `long_work` outlives it, and so does `pieces`, which has room for kMostPieces.
   ServedRing(DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal,
-             LongWork& long_work);
+             LongWork& long_work, std::vector<CopyPiece>& pieces);
   ~ServedRing();  // nothing may be under way
   ServedRing(const ServedRing&) = delete;
   ServedRing& operator=(const ServedRing&) = delete;
@@ -76,8 +76,12 @@ class ServedRing {
   // For one more. What ended long is kept for the engine, which may take its time.
   bool HasRoom() const;
   void Serve(const Request& request, Clock::time_point now, bool draining);
-  Outcome Check(const Request& request, const Route* route, bool draining) const;
-  void Refuse(const Request& request, Route* route, Outcome outcome, Clock::time_point now);
+  // What is asked for, as it was read once. A list's pieces are in pieces_.
+  Entry Read(const Request& request, const Route* route, Clock::time_point now);
+  Outcome Check(const Request& request, const Entry& entry, const Route* route,
+                bool draining) const;
+  Status Begin(const Request& request, const Route& route, SmallCopyRoute& way);
+  void Refuse(Entry entry, Route* route, Outcome outcome);
   void MarkNew(uint32_t first);
   void Conclude(Operation& operation, const Status& failure, Clock::time_point now);
   void RemoveIdle();
@@ -86,6 +90,7 @@ class ServedRing {
   os::PassedFd socket_;
   const std::shared_ptr<Journal> journal_;
   LongWork& long_work_;
+  std::vector<CopyPiece>& pieces_;  // of the list that is looked at
   std::array<std::shared_ptr<Route>, kRoutes> routes_;
   std::array<std::shared_ptr<Route>, kRetired> retired_;  // the last whose places are used again
   size_t next_retired_ = 0;

@@ -1,5 +1,6 @@
 // Small transfers of a client between two nodes: by its ring, and right, whatever happens there.
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "tests/cluster/pair.h"
@@ -129,6 +130,70 @@ TEST_CASE("what a policy allows goes by the ring, and nothing else does") {
     CAPTURE(policy.path_glob, policy.link);
     CHECK(move(policy).status().reason() == reason);
   }
+}
+
+TEST_CASE("many short pieces inside a node go by the ring as one transfer, as by gRPC") {
+  Small with;
+  Client& client = with.east;
+  HostBuffer to = Must(client.CreateHostBuffer("inside", kBytes));
+  // 512 blocks of 128 bytes: the last goes first, each into every second place.
+  constexpr uint64_t kBlock = 128;
+  auto ranges = std::make_shared<onecopy::EqualRanges>();
+  ranges->bytes = kBlock;
+  for (uint64_t i = 512; i-- > 0;) {
+    ranges->sources.push_back(i * kBlock);
+    ranges->destinations.push_back(2 * i * kBlock);
+  }
+  TransferRequest request{.source = {"east", "from", 4096, {}},
+                          .destination = {"east", "inside", 8192, {}}};
+  request.equal_ranges = ranges;
+  const auto move = [&] {
+    std::fill_n(to.data(), kBytes, std::byte{0xee});
+    TransferInfo done = Must(client.RunTransfer(request));
+    REQUIRE(done.state == TransferState::kSucceeded);
+    for (uint64_t i = 0; i < 512; ++i) {
+      const std::byte* const at = to.data() + 8192 + 2 * i * kBlock;
+      REQUIRE(IsPayload(at, kBlock, 1, 4096 + i * kBlock));
+      REQUIRE(std::all_of(at + kBlock, at + 2 * kBlock,
+                          [](std::byte one) { return one == std::byte{0xee}; }));
+    }
+    REQUIRE(to.data()[8191] == std::byte{0xee});
+    return done;
+  };
+  const TransferInfo first = move();
+  move();
+  const TransferInfo last = move();
+  CHECK_FALSE(ByRing(client, first.id));
+  CHECK(ByRing(client, last.id));
+  for (const TransferInfo& done : {first, last, Must(client.GetTransfer(last.id))}) {
+    CHECK(done.bytes == 512 * kBlock);
+    CHECK(done.source.offset_bytes == 4096);
+    CHECK(done.source.bytes == 512 * kBlock);
+    CHECK(done.destination.offset_bytes == 8192);
+    CHECK(done.destination.bytes == 1023 * kBlock);
+    CHECK(done.receipt.ranges == 512);
+    CHECK(done.receipt.merged_ranges == 512);
+    CHECK(done.receipt.path == "local");
+    REQUIRE(done.receipt.copies() == 1);
+    CHECK(done.receipt.steps.front().bytes == 512 * kBlock);
+  }
+
+  // What is wrong is told in the same words, and moves nothing.
+  const auto refused = [&](auto change, const char* reason) {
+    auto wrong = std::make_shared<onecopy::EqualRanges>(*ranges);
+    change(*wrong);
+    request.equal_ranges = wrong;
+    std::fill_n(to.data(), kBytes, std::byte{0xee});
+    CHECK(client.RunTransfer(request).status().reason() == reason);
+    CHECK(std::all_of(to.data(), to.data() + kBytes,
+                      [](std::byte one) { return one == std::byte{0xee}; }));
+  };
+  refused([](auto& wrong) { wrong.destinations[3] = wrong.destinations[4] + 1; }, "RANGES_OVERLAP");
+  refused([](auto& wrong) { wrong.sources[3] = kBytes; }, "RANGE_OUT_OF_BUFFER");
+  refused([](auto& wrong) { wrong.destinations[3] = UINT64_MAX - kBlock; }, "RANGE_OUT_OF_BUFFER");
+  refused([](auto& wrong) { wrong.destinations.pop_back(); }, "BAD_ARGUMENT");
+  request.equal_ranges = ranges;
+  CHECK(ByRing(client, move().id));
 }
 
 TEST_CASE("hundreds of small pieces between nodes are under way at once") {

@@ -69,7 +69,9 @@ void Use(fuzz::Input input) {
   route->to = {100, 65536};
 
   LongWork long_work;
-  ServedRing ring(std::move(*end), os::UniqueFd(ends[0]), std::make_shared<Journal>(), long_work);
+  std::vector<CopyPiece> pieces;
+  ServedRing ring(std::move(*end), os::UniqueFd(ends[0]), std::make_shared<Journal>(), long_work,
+                  pieces);
   ring.Install(kPlace, route);
   Writer writer(shared, input);
   bool revoked = false;

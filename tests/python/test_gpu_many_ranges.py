@@ -30,7 +30,7 @@ def cache(blocks, device="cuda:0"):
 
 
 # Measured: 6.9 to 16 times, and 1.9 to 5.5; the aims are 2 and 1.2.
-@pytest.mark.parametrize(("count", "most"), [(1024, 24), (65536, 9)])
+@pytest.mark.parametrize(("count", "most"), [(1024, 6), (65536, 9)])
 @pytest.mark.parametrize("there", ["cuda:0", "cuda:1"])
 def test_blocks_in_random_order_beside_torch(east, count, most, there):
     if int(there[-1]) >= torch.cuda.device_count():

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "onecopy/status.h"
@@ -31,6 +32,12 @@ class SmallSteps {
   StepList steps_ ONECOPY_GUARDED_BY(mutex_);
 };
 
+// One of many pieces of equal length: where it begins in each region.
+struct CopyPiece {
+  uint64_t from = 0;
+  uint64_t to = 0;
+};
+
 // A prepared way from one region to another, for copies so small that handing them to another
 // thread would take longer than they do, or that hardware makes while the thread goes on. Holds
 // both regions and whatever the copies need.
@@ -51,6 +58,12 @@ class SmallCopyRoute {
   // (RANGE_OUT_OF_BUFFER). After a failure nothing of this copy is under way.
   virtual Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) = 0;
 
+  // How many bytes BeginMany takes at most; 0: it does not work here.
+  virtual uint64_t most_list_bytes() const { return 0; }
+  // As Begin, of many pieces of `bytes` bytes each, as one copy. RESOURCE_EXHAUSTED (QUOTA) where
+  // as many as this route has room for are under way.
+  virtual Status BeginMany(std::span<const CopyPiece> pieces, uint64_t bytes);
+
   // Names what was begun so far. Marks grow, and each costs something: one for a batch of copies is
   // best.
   virtual uint64_t Mark() = 0;
@@ -65,6 +78,8 @@ class SmallCopyRoute {
 
   // Stays good when the route is gone.
   virtual std::shared_ptr<const SmallSteps> steps() const = 0;
+  // Likewise of BeginMany.
+  virtual std::shared_ptr<const SmallSteps> list_steps() const { return steps(); }
 };
 
 }  // namespace onecopy

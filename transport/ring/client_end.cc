@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <utility>
@@ -26,21 +27,46 @@ Result<ClientEnd> ClientEnd::Open(const os::UniqueFd& memory, os::UniqueFd socke
 
 ClientEnd::ClientEnd(ClientEnd&&) noexcept = default;
 
+bool ClientEnd::HasRoom() const {
+  return submitted_ - shared().taken.load(std::memory_order_acquire) < kSubmissions &&
+         state() == State::kOpen;
+}
+
 bool ClientEnd::Submit(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes,
                        uint64_t* number) {
+  if (!HasRoom()) return false;
+  Put(route, from, to, bytes, 0, number);
+  return true;
+}
+
+bool ClientEnd::SubmitMany(uint64_t route, const Pieces& pieces, uint64_t bytes, uint64_t* number) {
+  const auto free = std::find(lists_used_.begin(), lists_used_.end(), 0);
+  if (free == lists_used_.end() || !HasRoom()) return false;
+  const auto place = static_cast<uint32_t>(free - lists_used_.begin());
+  Piece* const list = shared().lists[place];
+  const size_t count = pieces.froms.size();
+  for (size_t i = 0; i < count; ++i) {
+    list[i].from.store(pieces.from + pieces.froms[i], std::memory_order_relaxed);
+    list[i].to.store(pieces.to + pieces.tos[i], std::memory_order_relaxed);
+  }
+  Put(route, 0, 0, bytes, ListWord(place, static_cast<uint32_t>(count)), number);
+  *free = *number + 1;
+  return true;
+}
+
+void ClientEnd::Put(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes, uint64_t list,
+                    uint64_t* number) {
   Shared& ring = shared();
-  if (submitted_ - ring.taken.load(std::memory_order_acquire) >= kSubmissions) return false;
-  if (state() != State::kOpen) return false;
   Submission& entry = ring.submissions[submitted_ % kSubmissions];
   entry.words[Submission::kNumber].store(submitted_, std::memory_order_relaxed);
   entry.words[Submission::kRoute].store(route, std::memory_order_relaxed);
   entry.words[Submission::kFrom].store(from, std::memory_order_relaxed);
   entry.words[Submission::kTo].store(to, std::memory_order_relaxed);
   entry.words[Submission::kBytes].store(bytes, std::memory_order_relaxed);
+  entry.words[Submission::kList].store(list, std::memory_order_relaxed);
   *number = submitted_++;
   ring.submitted.store(submitted_, std::memory_order_release);
   WakeDaemon();
-  return true;
 }
 
 void ClientEnd::WakeDaemon() {
@@ -78,6 +104,8 @@ bool ClientEnd::Reap(Ended* ended) {
     std::memcpy(ended->reason + (i - Completion::kReason) * sizeof word, &word, sizeof word);
   }
   ring.reaped.store(++reaped_, std::memory_order_release);
+  const auto list = std::find(lists_used_.begin(), lists_used_.end(), ended->number + 1);
+  if (list != lists_used_.end()) *list = 0;
   return true;
 }
 

@@ -1,9 +1,11 @@
 // The client's end of a ring.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "onecopy/result.h"
@@ -32,6 +34,17 @@ class ClientEnd {
   // False where the ring is full of what the daemon has not taken, or has ended. Numbers count from
   // 0.
   bool Submit(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes, uint64_t* number);
+  // The columns of many pieces: piece i begins at from + froms[i] and to + tos[i]. Both are of one
+  // length, from 1 to kMostPieces.
+  struct Pieces {
+    uint64_t from = 0;
+    std::span<const uint64_t> froms;
+    uint64_t to = 0;
+    std::span<const uint64_t> tos;
+  };
+  // Likewise of many pieces of `bytes` bytes each. False also where the lists of kLists submissions
+  // have not been reaped.
+  bool SubmitMany(uint64_t route, const Pieces& pieces, uint64_t bytes, uint64_t* number);
   bool Reap(Ended* ended);
   // Whether Reap would find something.
   bool HasCompleted() const;
@@ -50,12 +63,18 @@ class ClientEnd {
   ClientEnd(os::Mapping mapping, os::UniqueFd socket)
       : mapping_(std::move(mapping)), socket_(std::move(socket)) {}
   Shared& shared() const { return *reinterpret_cast<Shared*>(mapping_.data()); }
+  // Whether one more may be submitted.
+  bool HasRoom() const;
+  void Put(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes, uint64_t list,
+           uint64_t* number);
   void WakeDaemon();
 
   os::Mapping mapping_;
   os::UniqueFd socket_;
   uint64_t submitted_ = 0;
   uint64_t reaped_ = 0;
+  std::array<uint64_t, kLists>
+      lists_used_{};      // by the submission of that number, less one; 0: none
   bool no_room_ = false;  // there were so many completions that the daemon may have stopped
 };
 

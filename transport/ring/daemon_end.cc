@@ -49,7 +49,25 @@ DaemonEnd::Taken DaemonEnd::Take(Request* request) {
   request->from = words[Submission::kFrom];
   request->to = words[Submission::kTo];
   request->bytes = words[Submission::kBytes];
+  const uint64_t list = words[Submission::kList];
+  request->list = ListOf(list);
+  request->pieces = PiecesOf(list);
+  if (list == 0) return Taken::kOne;
+  const bool sound =
+      request->list < kLists && request->pieces > 0 && request->pieces <= kMostPieces;
+  if (!sound) {
+    request->torn = true;
+    request->pieces = 0;
+  }
   return Taken::kOne;
+}
+
+void DaemonEnd::ReadList(const Request& request, std::span<CopyPiece> pieces) const {
+  const Piece* const list = shared().lists[request.list];
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    pieces[i] = {list[i].from.load(std::memory_order_relaxed),
+                 list[i].to.load(std::memory_order_relaxed)};
+  }
 }
 
 void DaemonEnd::Complete(uint64_t number, uint64_t nanoseconds, Code code,

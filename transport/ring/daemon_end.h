@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "onecopy/result.h"
 #include "onecopy/status.h"
+#include "transport/core/small_copy_route.h"
 #include "transport/os/mapping.h"
 #include "transport/os/unique_fd.h"
 #include "transport/ring/layout.h"
@@ -19,7 +21,9 @@ struct Request {
   uint64_t route = 0;
   uint64_t from = 0;
   uint64_t to = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;   // of each piece
+  uint64_t list = 0;    // which one has the pieces
+  uint64_t pieces = 0;  // how many that has; 0: the submission is one piece
 };
 
 // One thread at a time. No call blocks, allocates or faults, whatever the client does to the
@@ -35,6 +39,8 @@ class DaemonEnd {
   // The next submission, for which there will be room among the completions. kNoRoom while the
   // client does not read those; kBroken for numbers that make no sense, from then on.
   Taken Take(Request* request);
+  // Copies the list of a request that was taken last, once; `pieces` is as long as the list.
+  void ReadList(const Request& request, std::span<CopyPiece> pieces) const;
   // Lets the client overwrite what has been taken.
   void GiveBack() { shared().taken.store(taken_, std::memory_order_release); }
 

@@ -8,12 +8,14 @@
 namespace onecopy::ring {
 
 // Of everything below. A client that knows another one does without the ring.
-inline constexpr uint32_t kLayout = 1;
+inline constexpr uint32_t kLayout = 2;
 inline constexpr uint64_t kMagic = 0x00676e69722d636f;  // "oc-ring", as it lies in memory
 
 inline constexpr uint64_t kSubmissions = 512;   // a power of two
 inline constexpr uint64_t kCompletions = 1024;  // likewise; not fewer than submissions
 inline constexpr uint32_t kRoutes = 1024;       // of one ring
+inline constexpr uint32_t kLists = 8;           // of pieces, of one ring
+inline constexpr uint32_t kMostPieces = 1024;   // of one list
 // The longest transfer by any route: the daemon's one thread for rings copies host memory by
 // itself.
 inline constexpr uint64_t kMaxBytes = 64 * 1024;
@@ -28,10 +30,24 @@ inline constexpr uint64_t RouteWord(uint64_t serial, uint32_t place) {
 inline constexpr uint32_t RoutePlace(uint64_t word) { return word & 0xffff; }
 static_assert(kRoutes <= 65'536);
 
-// One transfer, asked for: words by these numbers.
+// One transfer, asked for: words by these numbers. kList is 0 for one piece, from kFrom to kTo.
+// Otherwise ListWord: the transfer consists of the pieces of a list, kBytes each, and kFrom and kTo
+// are not read.
 struct alignas(64) Submission {
-  enum Word { kNumber, kRoute, kFrom, kTo, kBytes, kWords = 8 };
+  enum Word { kNumber, kRoute, kFrom, kTo, kBytes, kList, kWords = 8 };
   std::atomic<uint64_t> words[kWords];
+};
+
+inline constexpr uint64_t ListWord(uint32_t list, uint32_t pieces) {
+  return uint64_t{list} << 32 | pieces;
+}
+inline constexpr uint64_t ListOf(uint64_t word) { return word >> 32; }
+inline constexpr uint64_t PiecesOf(uint64_t word) { return word & UINT32_MAX; }
+
+// One piece of a list: where it begins in each buffer.
+struct Piece {
+  std::atomic<uint64_t> from;
+  std::atomic<uint64_t> to;
 };
 
 // One transfer, ended. The reason is text, zeroes after it.
@@ -67,6 +83,8 @@ struct Shared {
 
   Submission submissions[kSubmissions];
   Completion completions[kCompletions];
+  // The client may write a list again once the submission that named it has ended.
+  Piece lists[kLists][kMostPieces];
 };
 
 static_assert(sizeof(Submission) == 64 && sizeof(Completion) == 64);

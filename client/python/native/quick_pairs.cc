@@ -4,6 +4,7 @@ namespace onecopy::python {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{4} << 30;  // as in client.h, of rings
+constexpr size_t kMostRanges = 1024;                // likewise
 constexpr size_t kMostPairs = 4096;
 
 bool IsShort(const TransferRequest& request) {
@@ -12,8 +13,10 @@ bool IsShort(const TransferRequest& request) {
 }
 
 bool FitsRings(const TransferRequest& request) {
-  return IsShort(request) && request.ranges.empty() && request.equal_ranges == nullptr &&
-         !request.checksum && !request.deadline && !request.policy.client_file;
+  const bool few =
+      request.equal_ranges == nullptr || request.equal_ranges->sources.size() <= kMostRanges;
+  return IsShort(request) && request.ranges.empty() && few && !request.checksum &&
+         !request.deadline && !request.policy.client_file;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "daemon/engine/api/types.h"
 #include "transport/os/unique_fd.h"
@@ -27,6 +28,8 @@ struct RingRoute {
   uint64_t max_bytes = 0;     // of one submission
   uint64_t source_bytes = 0;  // of its buffer; 0 where that may not be read as a whole
   Plan plan;
+  uint64_t max_list_bytes = 0;   // of a submission of many pieces; 0: it carries none
+  std::vector<Step> list_steps;  // of such a one; what a plan says is of one piece
 };
 
 // Engine thread. Every reply comes exactly once, on the engine's thread.

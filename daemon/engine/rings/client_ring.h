@@ -30,6 +30,7 @@ struct RouteRecord {
   std::vector<GrantId> grants;
   RingRoute given;
   std::shared_ptr<const SmallSteps> steps;
+  std::shared_ptr<const SmallSteps> list_steps;
   LinkAccess access;  // of a route over a link
   // Of its long way, by a probe; 0: by none. Nothing: it has no long way.
   std::optional<double> long_bytes_per_second = {};

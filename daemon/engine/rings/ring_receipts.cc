@@ -38,7 +38,7 @@ Status DescribeEntry(const RouteRecord& route, const ring::Entry& entry, Transfe
   }
   if (outcome.ok()) {
     receipt.seconds = ToSeconds(entry.ended - entry.begun);
-    const StepList steps = route.steps->Get();
+    const StepList steps = (entry.pieces > 0 ? route.list_steps : route.steps)->Get();
     for (const Step& step : *steps) receipt.steps.push_back({step, entry.bytes});
   }
   return outcome;
@@ -86,7 +86,10 @@ TransferRecord* RingReceipts::AddEntry(ClientRing& ring, const ring::Entry& entr
   if (found != ring.routes.end()) *outcome = DescribeEntry(found->second, entry, &info);
   info.source.offset_bytes = entry.from;
   info.destination.offset_bytes = entry.to;
-  info.source.bytes = info.destination.bytes = info.bytes = entry.bytes;
+  info.source.bytes = entry.from_bytes;
+  info.destination.bytes = entry.to_bytes;
+  info.bytes = entry.bytes;
+  if (entry.pieces > 0) info.receipt.ranges = info.receipt.merged_ranges = entry.pieces;
   info.owner = ring.owner.ToString();
   info.create_time = WallTimeOf(entry.taken);
   info.end_time =
@@ -131,9 +134,10 @@ void RingReceipts::NoteArrived(const RouteRecord& route, const ring::Entry& entr
   Arrival arrival;
   arrival.transfer = info.id;
   arrival.from = info.owner;
-  arrival.range = {entry.to, entry.bytes};
+  arrival.range = {entry.to, entry.to_bytes};
   arrival.bytes = entry.bytes;
   arrivals_.Deliver(*into, std::move(arrival), {});
+  if (entry.pieces > 0) return;  // a path's rate is of one piece
   rates_.Note({route.from_node, route.given.plan.path, route.given.plan.link, route.from_place,
                into->region->place(), route.long_bytes_per_second.value_or(0)},
               entry.begun, entry.alone, info);

@@ -165,6 +165,11 @@ void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute>
   route.route->way = std::move(made.way);
   route.route->long_way = std::move(made.long_way);
   route.given.max_bytes = route.route->max_bytes();
+  route.given.max_list_bytes = route.route->max_list_bytes();
+  route.list_steps = route.route->ListWay().list_steps();
+  if (const StepList steps = route.list_steps->Get(); steps != nullptr) {
+    route.given.list_steps = *steps;
+  }
   *place = true;
   const uint64_t serial = route.route->serial;
   route.place = static_cast<uint32_t>(place - ring->used.begin());

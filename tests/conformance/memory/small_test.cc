@@ -184,6 +184,51 @@ TEST_CASE("long copies reach every byte and no other, and short ones beside them
   }
 }
 
+TEST_CASE("lists of pieces reach every byte and no other, and are refused beyond the ends") {
+  constexpr uint64_t kPiece = 1027;
+  constexpr uint64_t kPieces = 1024;
+  ONECOPY_SUBJECT(subject);
+  const Bytes source = Pattern(2 * kPieces * kPiece, 68);
+  for (const std::string& device : subject.devices()) {
+    INFO(device);
+    const RegionRef from = AllocateOrFail(subject, device, source.size());
+    const RegionRef to = AllocateOrFail(subject, device, source.size());
+    WriteAll(subject.memory(), from, source);
+    WriteAll(subject.memory(), to, Bytes(source.size()));
+    if (ShortOrNone(subject, from, to) == nullptr) return;
+    auto prepared = subject.memory().PrepareLong(from, to);
+    auto short_one = subject.memory().PrepareSmall(from, to);
+    REQUIRE_OK(short_one);
+    SmallCopyRoute& route = prepared.ok() ? **prepared : **short_one;
+    if (route.most_list_bytes() == 0) {
+      CHECK(route.BeginMany(std::vector<CopyPiece>{{0, 0}}, 1).code() == Code::kInternal);
+      continue;
+    }
+    const uint64_t pieces = std::min(kPieces, route.most_list_bytes() / kPiece);
+    Bytes expected(source.size());
+    std::vector<CopyPiece> list;
+    for (uint64_t i = 0; i < pieces; ++i) {
+      list.push_back({(2 * (pieces - 1 - i) + 1) * kPiece, (2 * i) * kPiece});
+      std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(list.back().from), kPiece,
+                  expected.begin() + static_cast<std::ptrdiff_t>(list.back().to));
+    }
+    // As many as may be under way, and then once more when they have ended.
+    for (int round = 0; round < 2; ++round) {
+      Status begun;
+      int lists = 0;
+      while (lists < 20 && (begun = route.BeginMany(list, kPiece)).ok()) ++lists;
+      CHECK(lists > 3);
+      if (lists < 20) CHECK(begun.reason() == reasons::kQuota);
+      Await(route, route.Mark());
+    }
+    list.back().to = source.size() - kPiece + 1;
+    CHECK(route.BeginMany(list, kPiece).reason() == reasons::kRangeOutOfBuffer);
+    list.back() = {source.size(), 0};
+    CHECK(route.BeginMany(list, kPiece).reason() == reasons::kRangeOutOfBuffer);
+    CHECK(ReadAll(subject.memory(), to) == expected);
+  }
+}
+
 TEST_CASE("more long routes than a device has streams carry each its own bytes") {
   constexpr size_t kManyRoutes = 100;
   constexpr uint64_t kPart = 70'000;

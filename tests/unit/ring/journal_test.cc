@@ -16,6 +16,9 @@ Entry EntryOf(uint64_t number) {
           number + 2,
           number + 3,
           number + 4,
+          number + 7,
+          number + 8,
+          number + 9,
           Outcome::kSucceeded,
           zero + std::chrono::nanoseconds(number),
           zero + std::chrono::nanoseconds(number + 5),
@@ -25,8 +28,9 @@ Entry EntryOf(uint64_t number) {
 bool Whole(const Entry& entry) {
   const Entry right = EntryOf(entry.number);
   return entry.route == right.route && entry.from == right.from && entry.to == right.to &&
-         entry.bytes == right.bytes && entry.taken == right.taken && entry.begun == right.begun &&
-         entry.ended == right.ended;
+         entry.bytes == right.bytes && entry.from_bytes == right.from_bytes &&
+         entry.to_bytes == right.to_bytes && entry.pieces == right.pieces &&
+         entry.taken == right.taken && entry.begun == right.begun && entry.ended == right.ended;
 }
 
 }  // namespace

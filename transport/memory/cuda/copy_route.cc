@@ -8,18 +8,18 @@ namespace {
 constexpr unsigned kPeerDepth = 4;
 constexpr unsigned kHostDepth = 8;
 
-StepList OneStep(const std::string& node, const CudaCopyRoute::Parts& parts, const char* by) {
+}  // namespace
+
+StepList CudaCopyRoute::StepBy(const std::string& node, const Parts& parts, const char* by) {
   return std::make_shared<const std::vector<Step>>(
       1,
       Step{.node = node, .from = parts.from->step_name(), .to = parts.to->step_name(), .by = by});
 }
 
-}  // namespace
-
 CudaCopyRoute::CudaCopyRoute(const std::string& node, Parts parts)
     : parts_(std::move(parts)),
-      steps_(OneStep(node, parts_, "copy-engine")),
-      kernel_steps_(OneStep(node, parts_, "gpu-kernel")) {}
+      steps_(StepBy(node, parts_, "copy-engine")),
+      kernel_steps_(StepBy(node, parts_, "gpu-kernel")) {}
 
 void CudaCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) {
   const StridedCopy piece{.from = from_offset, .to = to_offset, .bytes = bytes};

@@ -30,6 +30,9 @@ class CudaCopyRoute final : public CopyRoute {
 
   CudaCopyRoute(const std::string& node, Parts parts);
 
+  // The one step of a copy between these parts: "copy-engine" or "gpu-kernel" makes it.
+  static StepList StepBy(const std::string& node, const Parts& parts, const char* by);
+
   void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) override;
   void CopyMany(std::vector<StridedCopy> copies, Done done) override;
   const StepList& steps() const override { return steps_; }

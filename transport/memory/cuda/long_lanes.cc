@@ -17,6 +17,7 @@ Result<std::shared_ptr<PolledLane>> LongLanes::Take(Gpu& gpu) {
   }
   ONECOPY_ASSIGN_OR_RETURN(GpuUse use, gpu.Use());
   ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<PolledLane> lane, PolledLane::Open(std::move(use)));
+  lane->OpenLists();
   lanes.push_back(lane);
   return lane;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
+#include "transport/memory/cuda/tiling.h"
 
 namespace onecopy::cuda {
 
@@ -26,6 +27,7 @@ Status PolledLane::Make() {
 PolledLane::~PolledLane() {
   const shim::CudaApi& api = gpu_->api();
   const shim::ScopedCudaContext scope(api, gpu_->context());
+  kernel_.reset();
   if (scope.outcome() != CUDA_SUCCESS) return;  // lost: nothing can be given back
   for (CUevent event : events_) {
     if (event != nullptr) api.EventDestroy(event);
@@ -55,6 +57,46 @@ CUresult PolledLane::Submit(Direction direction, uintptr_t from, uintptr_t to, u
         SubmitCopy(api, direction, from + at, to + at, std::min(kPieceBytes, bytes - at), stream_);
   }
   return error;
+}
+
+void PolledLane::OpenLists() {
+  if (gpu_->options().scatter == Scattering::kCopyEngine) return;
+  const shim::ScopedCudaContext scope(gpu_->api(), gpu_->context());
+  if (scope.outcome() != CUDA_SUCCESS) return;
+  auto kernel = std::make_unique<ScatterKernel>(*gpu_);
+  // A piece may take a tile more than its share of them.
+  constexpr size_t kMostTiles = 2 * kMostPieces;
+  if (!kernel->Works(false) || kernel->Reserve(kLists, kMostTiles) != CUDA_SUCCESS) return;
+  tiles_.reserve(kMostTiles);
+  kernel_ = std::move(kernel);
+}
+
+Status PolledLane::BeginMany(uintptr_t from, uintptr_t to, std::span<const CopyPiece> pieces,
+                             uint64_t bytes) {
+  if (!broken_.ok()) return broken_;
+  if (!kernel_->HasIdle()) {
+    return {Code::kResourceExhausted, reasons::kQuota,
+            "as many lists of pieces as " + gpu_->ToString() + " has room for are under way",
+            "try again when one of them has ended"};
+  }
+  CutEqual(from, to, pieces, bytes, &tiles_);
+  CUresult error = gpu_->api().CtxSetCurrent(gpu_->context());
+  ScatterKernel::List list;
+  if (error == CUDA_SUCCESS) {
+    error = kernel_->Launch(tiles_, stream_, &list);
+    // Until the next mark has been reached.
+    if (list.tiles != nullptr) lists_.emplace_back(marked_ + 1, list);
+  }
+  begun_ = begun_ || list.tiles != nullptr;
+  if (error == CUDA_SUCCESS) return OkStatus();
+  return gpu_->WorkFailure(error, "starting the copies of a list on " + gpu_->ToString());
+}
+
+void PolledLane::ReleaseLists() {
+  while (!lists_.empty() && lists_.front().first <= reached_) {
+    kernel_->GiveBack(lists_.front().second);
+    lists_.pop_front();
+  }
 }
 
 uint64_t PolledLane::Mark() {
@@ -99,6 +141,7 @@ bool PolledLane::Reached(uint64_t mark, Status* failure) {
       ++reached_;
       if (reached_ >= mark) break;
     }
+    ReleaseLists();
     if (mark > reached_) return false;
   }
   if (!broken_.ok()) *failure = broken_;

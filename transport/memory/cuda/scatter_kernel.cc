@@ -63,6 +63,20 @@ CUresult ScatterKernel::Take(size_t tiles, List* list) {
     idle_.erase(fits);
     return CUDA_SUCCESS;
   }
+  return Make(tiles, list);
+}
+
+CUresult ScatterKernel::Reserve(size_t lists, size_t tiles) {
+  CUresult error = CUDA_SUCCESS;
+  for (size_t i = 0; error == CUDA_SUCCESS && i < lists; ++i) {
+    List list;
+    error = Make(tiles, &list);
+    if (error == CUDA_SUCCESS) idle_.push_back(list);
+  }
+  return error;
+}
+
+CUresult ScatterKernel::Make(size_t tiles, List* list) {
   List made;
   made.room = std::bit_ceil(std::max(tiles, kMinRoom));
   void* memory = nullptr;

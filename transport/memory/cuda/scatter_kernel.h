@@ -17,7 +17,7 @@ class Gpu;
 // The kernel, for every architecture; null where this was built without nvcc.
 const unsigned char* ScatterImage();
 
-// The GPU's thread only, with its context current; the context must be open throughout.
+// One thread at a time, with the GPU's context current; the context must be open throughout.
 class ScatterKernel {
  public:
   explicit ScatterKernel(Gpu& gpu) : gpu_(gpu) {}
@@ -35,6 +35,9 @@ class ScatterKernel {
     ScatterTile* tiles = nullptr;
     size_t room = 0;
   };
+  // Makes lists of so much room each in advance: a launch that finds one does not allocate.
+  CUresult Reserve(size_t lists, size_t tiles);
+  bool HasIdle() const { return !idle_.empty(); }
   void GiveBack(const List& list) { idle_.push_back(list); }
 
   // Launches it for these tiles, at least one. `list` is the caller's from then on, also where the
@@ -43,6 +46,7 @@ class ScatterKernel {
 
  private:
   CUresult Load();
+  CUresult Make(size_t tiles, List* list);
   CUresult Take(size_t tiles, List* list);
 
   Gpu& gpu_;

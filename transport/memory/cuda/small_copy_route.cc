@@ -11,11 +11,25 @@ CudaSmallCopyRoute::CudaSmallCopyRoute(const std::string& node, CudaCopyRoute::P
                                        std::shared_ptr<PolledLane> lane)
     : parts_(std::move(parts)),
       lane_(std::move(lane)),
-      steps_(std::make_shared<SmallSteps>(
-          std::make_shared<const std::vector<Step>>(1, Step{.node = node,
-                                                            .from = parts_.from->step_name(),
-                                                            .to = parts_.to->step_name(),
-                                                            .by = "copy-engine"}))) {}
+      steps_(std::make_shared<SmallSteps>(CudaCopyRoute::StepBy(node, parts_, "copy-engine"))),
+      list_steps_(std::make_shared<SmallSteps>(CudaCopyRoute::StepBy(node, parts_, "gpu-kernel"))) {
+}
+
+// Host memory is left to copy engines: between GPUs alone is the kernel as quick as these.
+uint64_t CudaSmallCopyRoute::most_list_bytes() const {
+  const bool host =
+      parts_.direction == Direction::kToGpu || parts_.direction == Direction::kFromGpu;
+  if (host || !lane_->takes_lists()) return 0;
+  return PolledLane::kMostPieces * PolledLane::kMostPieceBytes;
+}
+
+Status CudaSmallCopyRoute::BeginMany(std::span<const CopyPiece> pieces, uint64_t bytes) {
+  for (const CopyPiece& piece : pieces) {
+    const StridedCopy copy{.from = piece.from, .to = piece.to, .bytes = bytes};
+    ONECOPY_RETURN_IF_ERROR(CheckInside({&copy, 1}, parts_.from->bytes(), parts_.to->bytes()));
+  }
+  return lane_->BeginMany(parts_.from_address, parts_.to_address, pieces, bytes);
+}
 
 Status CudaSmallCopyRoute::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
   const StridedCopy copy{.from = from_offset, .to = to_offset, .bytes = bytes};

@@ -16,14 +16,18 @@ class CudaSmallCopyRoute final : public SmallCopyRoute {
                      std::shared_ptr<PolledLane> lane);
 
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
+  uint64_t most_list_bytes() const override;
+  Status BeginMany(std::span<const CopyPiece> pieces, uint64_t bytes) override;
   uint64_t Mark() override { return lane_->Mark(); }
   bool Reached(uint64_t mark, Status* failure) override { return lane_->Reached(mark, failure); }
   std::shared_ptr<const SmallSteps> steps() const override { return steps_; }
+  std::shared_ptr<const SmallSteps> list_steps() const override { return list_steps_; }
 
  private:
   const CudaCopyRoute::Parts parts_;
   const std::shared_ptr<PolledLane> lane_;
   const std::shared_ptr<const SmallSteps> steps_;
+  const std::shared_ptr<const SmallSteps> list_steps_;
 };
 
 }  // namespace onecopy::cuda

@@ -34,11 +34,24 @@ void CutElements(const StridedCopy& copy, uint64_t tile_bytes, std::vector<Scatt
   }
 }
 
+uint64_t TileBytesFor(uint64_t payload) {
+  const uint64_t even = (payload / kTiles + kMinTile - 1) / kMinTile * kMinTile;
+  return std::clamp(even, kMinTile, kMaxTile);
+}
+
 }  // namespace
 
+void CutEqual(uintptr_t from, uintptr_t to, std::span<const CopyPiece> pieces, uint64_t bytes,
+              std::vector<ScatterTile>* tiles) {
+  tiles->clear();
+  const uint64_t tile_bytes = TileBytesFor(pieces.size() * bytes);
+  for (const CopyPiece& piece : pieces) {
+    CutRange(from + piece.from, to + piece.to, bytes, tile_bytes, tiles);
+  }
+}
+
 std::vector<ScatterTile> TilesOf(std::span<const StridedCopy> copies) {
-  const uint64_t even = (PayloadOf(copies) / kTiles + kMinTile - 1) / kMinTile * kMinTile;
-  const uint64_t tile_bytes = std::clamp(even, kMinTile, kMaxTile);
+  const uint64_t tile_bytes = TileBytesFor(PayloadOf(copies));
   std::vector<ScatterTile> tiles;
   tiles.reserve(std::max<size_t>(copies.size(), kTiles));
   for (const StridedCopy& copy : copies) {

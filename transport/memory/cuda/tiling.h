@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "transport/core/scatter.h"
+#include "transport/core/small_copy_route.h"
 #include "transport/memory/cuda/scatter_tile.h"
 
 namespace onecopy::cuda {
@@ -19,6 +20,11 @@ std::vector<ScatterTile> TilesOf(std::span<const StridedCopy> copies);
 // What a copy engine moves while it begins the next piece.
 inline constexpr uint64_t kPieceOverPcie = 256 << 10;
 inline constexpr uint64_t kPieceBetweenGpus = 4 << 20;
+
+// Likewise, of pieces of `bytes` bytes each, whose offsets count from `from` and `to`; in place of
+// what `tiles` had. At most kTiles of them, and one more for each piece.
+void CutEqual(uintptr_t from, uintptr_t to, std::span<const CopyPiece> pieces, uint64_t bytes,
+              std::vector<ScatterTile>* tiles);
 
 // Whether the kernel is better at these copies than copy engines, which take microseconds for each
 // piece: `over_pcie` where one side is host memory.

@@ -38,4 +38,9 @@ Status HostSmallCopyRoute::Begin(uint64_t from_offset, uint64_t to_offset, uint6
   return to_->CheckIntact();
 }
 
+Status HostSmallCopyRoute::BeginMany(std::span<const CopyPiece> pieces, uint64_t bytes) {
+  for (const CopyPiece& piece : pieces) ONECOPY_RETURN_IF_ERROR(Begin(piece.from, piece.to, bytes));
+  return OkStatus();
+}
+
 }  // namespace onecopy::host
