@@ -27,7 +27,7 @@ class MemoryResource {
   virtual ~MemoryResource() = default;
 
   // At least that many bytes, aligned to kPoolAlignment, for work that is given to `stream` from
-  // now on. INVALID_ARGUMENT (BAD_SIZE) for none; RESOURCE_EXHAUSTED where there is no more.
+  // now on. INVALID_ARGUMENT (BAD_SIZE) for none; RESOURCE_EXHAUSTED if no memory is left.
   virtual Result<void*> Allocate(uint64_t bytes, StreamHandle stream = 0) = 0;
 
   // Gives it back: what was given to `stream` before now may still use it. `bytes` as allocated, or
