@@ -5,7 +5,7 @@
 
 namespace onecopy::bench {
 
-// Zeros where there are no values. The median of an even number of values is the mean of the two in
+// Zeros without values. The median of an even number of values is the mean of the two in
 // the middle.
 struct Summary {
   double median = 0;
