@@ -16,7 +16,7 @@ namespace onecopy {
 // attached, and complete where the direct file does.
 class DirectFileCopier final : public Copier {
  public:
-  // Who copies between host memory and a GPU's; null: nobody.
+  // The copier between host memory and a GPU's; null: none.
   using FindCopier = std::function<Copier*(const Place& from, const Place& to)>;
 
   // `node` names this node in steps.

@@ -13,15 +13,15 @@ namespace onecopy::os {
 // allocates nothing.
 using TakeFault = bool (*)(uintptr_t address, const ucontext_t& interrupted);
 
-// `take` is asked from now on, once for each fault of the processor. What nobody takes goes to the
-// handler that was there before, or ends the process as it would have. Once for each `take`, of
-// which there are kMostTakers at most. Any thread.
+// `take` is asked from now on, once for each fault of the processor. A fault that no taker takes
+// goes to the handler that was there before, or ends the process as it would have. Once for each
+// `take`, of which there are kMostTakers at most. Any thread.
 void TakeBusFaults(TakeFault take);
 inline constexpr int kMostTakers = 4;
 
-// Where somebody has installed a handler since, ours comes before that again, and that gets what
-// ours does not take. To be called before bytes are touched that may be missing: one system call.
-// Installs nothing where nobody takes faults. Any thread.
+// If another library has installed a handler since, puts ours before it again; that one then gets
+// what ours does not take. To be called before bytes are touched that may be missing: one system
+// call. Installs nothing without a taker. Any thread.
 void StayBeforeOthers();
 
 }  // namespace onecopy::os

@@ -57,7 +57,7 @@ class Certificate {
   X509Ref x509_;
 };
 
-// First the one that somebody presents, then what leads from it to an authority.
+// First the certificate that the far end presents, then those that lead from it to an authority.
 using Chain = std::vector<Certificate>;
 
 // At least one; INVALID_ARGUMENT (BAD_CONFIG) with OpenSSL's words otherwise.
