@@ -1,4 +1,4 @@
-// Holds a work against its ceiling.
+// Compares a work with its ceiling.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What the bench has to say about one work at one size.
+// A row: the bench's result for one work at one size.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What all works that hold a transfer against a ceiling do.
+// Measures a transfer and its ceiling, for all works that compare the two.
 #pragma once
 
 #include "bench/measure/compare.h"

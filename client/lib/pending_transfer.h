@@ -1,4 +1,4 @@
-// What a TransferFuture and the thread that works for it share.
+// The state that a TransferFuture shares with the thread that works for it.
 #pragma once
 
 #include <atomic>

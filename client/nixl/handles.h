@@ -1,4 +1,4 @@
-// What NIXL's core has of this engine's for each descriptor.
+// The handles that this engine gives NIXL's core, one for each descriptor.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What clients of this node ask for, checked against who they are and handed to the part that does
-// it.
+// Requests of this node's clients: checks the client's rights and passes each request to the part
+// that serves it.
 #pragma once
 
 #include "daemon/engine/api/client_api.h"

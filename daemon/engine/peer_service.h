@@ -1,4 +1,4 @@
-// This node, as a peer asks it, and as it asks itself.
+// This node's services to its peers, and to itself.
 #pragma once
 
 #include "daemon/engine/api/peer_api.h"

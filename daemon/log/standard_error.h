@@ -1,4 +1,4 @@
-// Standard error, which others of this process and of others write to as well.
+// Standard error, to which other code in this process and other processes also write.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Who listens to which channel of a connection.
+// The listeners of a connection's channels.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Copies between files and memory of GPUs that a drive reads and writes itself, by whatever store
-// has such a way for the file.
+// Copies between files and GPU memory that a drive reads and writes itself, by a store that can do
+// that.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Copies that the thread which asks for them begins by itself, and looks after.
+// Copies that the requesting thread starts and follows by itself.
 #pragma once
 
 #include <cstdint>

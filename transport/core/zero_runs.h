@@ -1,4 +1,4 @@
-// What of bytes for a file may stay a hole.
+// Finds runs of zeros that can stay holes in a file.
 #pragma once
 
 #include <cstddef>

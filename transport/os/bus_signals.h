@@ -1,5 +1,5 @@
-// SIGBUS: what the kernel sends where a page of a mapping cannot be had. Other handlers of the
-// process may have been there before, or come later; each gets what is meant for it.
+// SIGBUS: the kernel sends it if a page of a mapping is not available. Other handlers of the
+// process may exist before, or come later; each gets the faults that are meant for it.
 #pragma once
 
 #include <ucontext.h>

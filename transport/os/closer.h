@@ -1,5 +1,5 @@
-// Closing what others have passed, where it may block: the last close of a socket may wait for its
-// far end, and any close of a file for a file system that never answers.
+// Closes descriptors that clients have passed, on threads that may block: the last close of a
+// socket may wait for its far end, and any close of a file for a file system that never answers.
 #pragma once
 
 #include <condition_variable>

@@ -1,4 +1,5 @@
-// What a descriptor of another process is, found out without asking whatever stands behind it.
+// Says what kind of thing a descriptor of another process is, without a call to what stands behind
+// it.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
-// Who is at the other end of a connection that does not leave this machine, over TCP or a Unix
-// socket.
+// The process at the other end of a connection inside this machine, over TCP or a Unix socket.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// X.509 certificates as onecopy uses them, and lists of those that count no more.
+// X.509 certificates as onecopy uses them, and lists of revoked ones.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// Who this node is, and whom it believes: the files of [tls], read once and checked.
+// This node's certificate and key, and the authorities that it trusts: the files of [tls], read
+// once and checked.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The bytes of an encrypted lane, between a socket and those who send and receive.
+// The bytes of an encrypted lane, between a socket and the code that sends and receives.
 #pragma once
 
 #include <sys/types.h>

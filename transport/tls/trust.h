@@ -1,5 +1,4 @@
-// The identity that counts now, for everybody who needs it, and its replacement while connections
-// are open.
+// The current identity of this node, and its replacement while connections are open.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Who pays for what this daemon keeps, queues and promises: see docs/decisions/who-pays.md.
+// The accounts of what this daemon keeps, queues and reserves for each payer: see
+// docs/decisions/who-pays.md.
 #pragma once
 
 #include <cstddef>

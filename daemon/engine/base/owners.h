@@ -1,4 +1,4 @@
-// Who counts as whom: uids of this node, of peers, and domains in which they are one.
+// Which owners are the same: uids of this node, of peers, and of domains.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is kept of a secret that others will present.
+// The digest of a secret that others will present.
 #pragma once
 
 #include <array>

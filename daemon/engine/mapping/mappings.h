@@ -1,4 +1,4 @@
-// Who has mapped which of this node's buffers.
+// The mappings of this node's buffers, by client.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Who is attached: one session per connection of attach.sock.
+// The attached clients: one session per connection of attach.sock.
 #pragma once
 
 #include <atomic>

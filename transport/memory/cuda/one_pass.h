@@ -1,4 +1,4 @@
-// Whether the driver really copies between two GPUs in one pass, found out by doing it.
+// Measures whether the driver really copies between two GPUs in one pass.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// Copies of one GPU that the asking thread begins and looks after: a stream of their own, and
+// Copies of one GPU that the requesting thread starts and follows: on a stream of their own, with
 // events.
 #pragma once
 

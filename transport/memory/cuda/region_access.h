@@ -1,4 +1,4 @@
-// How others than this process reach a region of GPU memory: network devices (a dma-buf), other
+// Access to a region of GPU memory for others than this process: network devices (a dma-buf), other
 // processes of the host, and readers of what a network device has written.
 #pragma once
 

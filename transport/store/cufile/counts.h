@@ -1,4 +1,4 @@
-// What shows which way bytes went: counters of the library, else of the kernel's module.
+// Counters that show which way bytes went: of the library, else of the kernel's module.
 #pragma once
 
 #include <memory>

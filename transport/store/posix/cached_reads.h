@@ -1,4 +1,5 @@
-// Who copies out of the page cache: the kernel's threads of a ring, or threads of this process.
+// Chooses what copies out of the page cache: the kernel's threads of a ring, or threads of this
+// process.
 #pragma once
 
 #include <cstdint>

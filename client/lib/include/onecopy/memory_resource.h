@@ -1,5 +1,5 @@
-// Something that memory can be had of, and what can be put before it: an adaptor is a resource that
-// passes every call on to another one.
+// A source of memory, and adaptors for it: an adaptor is a source that passes every call on to
+// another one.
 #pragma once
 
 #include "onecopy/language.h"  // first
