@@ -1,4 +1,5 @@
-"""What the documents list and count is what the code has: log messages, reasons, limits, paths, fuzz targets, findings.
+"""What the documents list and count is what the code has: log messages, reasons, limits, bounds, paths, fuzz targets,
+findings.
 
 Metrics are compared with a real daemon (tests/cluster/metrics_test.cc), and the findings' names with the doctor's README
 (tests/unit/doctor).
@@ -12,8 +13,20 @@ _LEVELS = {"Info": "info", "Warning": "warning", "Error": "error"}
 _CODE = re.compile(r"[A-Z0-9]+(?:_[A-Z0-9]+)+")
 
 
+# A constant, the file that has it, and how a document says it.
+_BOUNDS = (
+    ("kMaxRanges", "values/onecopy/range.h", "README.md", "up to {} ranges"),
+    ("kMaxRanges", "values/onecopy/range.h", "docs/operate.md", "| ranges in one transfer | {} |"),
+    ("kMaxRanges", "values/onecopy/range.h", "docs/cpp.md", "A request can have {} ranges"),
+    ("kMaxBuffers", "values/onecopy/range.h", "docs/operate.md", "pairs of buffers that its ranges use | {} |"),
+    ("kMaxPeers", "daemon/engine/peering/peers.cc", "docs/operate.md", "| peers | {} |"),
+    ("kMaxPeersTold", "daemon/engine/api/figures.h", "docs/metrics.md", "{} peers have"),
+)
+
+
 def run(context):
-    return [finding for check in (log_messages, reasons, limits, ladder, counts, rates) for finding in check(context)]
+    checks = (log_messages, reasons, limits, bounds, ladder, counts, rates)
+    return [finding for check in checks for finding in check(context)]
 
 
 def log_messages(context):
@@ -77,6 +90,16 @@ def limits(context):
             yield f"{page.name}:{number}: the limit {name} is {defaults} by default, and here {said}"
     for name in listed.keys() - known.keys():
         yield f"{page.name}:{listed[name][0]}: there is no limit {name}"
+
+
+def bounds(context):
+    """Bounds that are constants of the code."""
+    for name, header, document, words in _BOUNDS:
+        value = re.search(rf"\b{name} = ([\d']+);", (context.root / header).read_text())
+        if not value:
+            yield f"{header}: {name} cannot be read"
+        elif words.format(f"{_number(value.group(1)):,}") not in " ".join((context.root / document).read_text().split()):
+            yield f"{document}: it does not have \"{words.format(f'{_number(value.group(1)):,}')}\", as {header} has it"
 
 
 def ladder(context):

@@ -76,6 +76,7 @@ class FactsTest(Planted):
                 ("docs/operate.md", "| info | `connected peer=", "| warning | `connected peer=", "\"connected\" (info)"),
                 ("docs/operate.md", "`gRPC failed why=", "`gRPC has failed why=", "\"gRPC has failed\""),
                 ("docs/operate.md", "| `rings` | 256 |", "| `rings` | 255 |", "the limit rings"),
+                ("docs/operate.md", "| peers | 4,096 |", "| peers | 4,097 |", "| peers | 4,096 |"),
                 ("docs/api.md", "| `NO_SESSION` |", "| `NO_SESSIONS` |", "NO_SESSIONS"),
                 ("docs/concepts.md", "| 1 | `peer-direct` |", "| 1 | `peer-straight` |", "its ladder is"),
                 ("docs/status.md", " findings,", "9 findings,", "and the code has"),
