@@ -13,8 +13,8 @@ struct ReportOptions {
   std::string html_file;           // to write
 };
 
-// NOT_FOUND or INVALID_ARGUMENT, naming the file, for what cannot be read or is no such file.
-// Nothing is written then.
+// NOT_FOUND or INVALID_ARGUMENT, naming the file, for a file that cannot be read or is not a
+// report. Nothing is written then.
 Status Report(const ReportOptions& options);
 
 }  // namespace onecopy::bench

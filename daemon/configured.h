@@ -1,5 +1,5 @@
-// The configuration that a command line asks for, after every check that needs nothing but files:
-// what `onecopyd config check` says is what a start would say.
+// The configuration that a command line asks for, after every check that needs only files:
+// `onecopyd config check` reports what a start would report.
 #pragma once
 
 #include <memory>

@@ -94,7 +94,7 @@ Topology TopologyOf(const Configured& configured) {
   return {};
 }
 
-// What of the identity ends, for whoever asks the daemon.
+// When parts of the identity expire, for callers of the daemon.
 std::vector<Expiry> ExpiriesOf(const tls::Trust& trust) {
   std::vector<Expiry> all;
   for (const tls::Expiry& expiry : trust.Now().identity->expiries()) {
@@ -242,7 +242,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   engine::Engine engine(std::move(options), std::move(memories), std::move(links), dialer,
                         std::move(stores));
   dialer.AnswerOn(engine.loop());
-  // Whoever asks, at whichever door: payers take turns.
+  // For all callers, on all sockets: payers take turns.
   const engine::Turns turns(engine.loop());
 
   auto report = [](const char* what) {
@@ -346,7 +346,7 @@ void UseAllDescriptors() {
 }
 
 // How it ended. What is wrong in the configuration has one exit status, whatever it is: a service
-// manager need not try again before somebody has mended it.
+// manager need not try again before an operator has corrected it.
 struct Ended {
   Status status;
   bool wrong_configuration = false;
@@ -366,7 +366,7 @@ Ended Run(const CommandLine& line) {
   const Result<Configured> configured = Configure(line, schema);
   if (!configured.ok()) return {configured.status(), true};
   if (Status log = OpenLog(configured->config); !log.ok()) {
-    // A thread that cannot be made is no mistake in the file: the next start may go well.
+    // A thread that cannot be made is not a mistake in the file: the next start may go well.
     const bool wrong = log.code() != Code::kResourceExhausted;
     return {std::move(log), wrong};
   }

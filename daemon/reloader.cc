@@ -82,7 +82,7 @@ void Reloader::Apply(const config::Config& wanted) {
   }
 }
 
-// What somebody has set at run time stays until the file says something else than before.
+// A level that was set at run time stays until the file's level changes.
 void Reloader::SetLogLevel(const std::string& before) {
   if (running_.log_level == before) return;
   const Result<std::string> replaced = log::SetLevel(running_.log_level);

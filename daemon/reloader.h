@@ -1,5 +1,5 @@
-// What a running daemon takes from its files again: at SIGHUP the configuration, and from time to
-// time what proves who it is.
+// Reads files again while the daemon runs: the configuration at SIGHUP, and the files of [tls] from
+// time to time.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The metrics that this daemon serves, or why it does not: it goes on all the same.
+// The metrics that this daemon serves, or why it does not; the daemon runs either way.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What the system must allow a process so that it can serve, and what is said where it does not.
+// The limits that a process needs to serve, and warnings if the system does not grant them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Names in a text, parted by commas: "tcp-direct,tcp-bounce".
+// Names in a text, separated by commas: "tcp-direct,tcp-bounce".
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Sockets whose two ends are both of this process.
+// Sockets with both ends in this process.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What a mover of many small pieces says of one of them.
+// The result of a mover of many small pieces, for one piece.
 #pragma once
 
 #include <chrono>

@@ -60,7 +60,7 @@ Status PlainFile::ForCalls(const std::function<Status(uint64_t, uint64_t)>& use)
   return OkStatus();
 }
 
-// Regular files give and take whole calls, but for a full disk and for errors.
+// Regular files give and take whole calls, except on a full disk and after errors.
 Status PlainFile::Read(uint64_t at, uint64_t bytes) const {
   const ssize_t count = ::pread(fd_.get(), buffer_, bytes, static_cast<off_t>(at));
   if (count == static_cast<ssize_t>(bytes)) return OkStatus();

@@ -58,7 +58,7 @@ Status PlainIo::Fill(uint64_t seed) {
 Result<bool> PlainIo::Verify(uint64_t seed) {
   if (!params_.writes) return !FindWrong(memory_.data(), params_.bytes, seed);
   const Result<bool> right = file_->Holds(seed);
-  file_->Remove();  // before the disk is busy with what nobody waits for
+  file_->Remove();  // before the disk is busy with writes that are not needed
   return right;
 }
 
@@ -121,7 +121,7 @@ Status PlainIo::ByRing(int fd, uint64_t bytes) {
     io_uring_cqe* done = nullptr;
     while (::io_uring_peek_cqe(ring, &done) == 0) {
       --running;
-      // Regular files give and take whole calls, but for a full disk and for errors.
+      // Regular files give and take whole calls, except on a full disk and after errors.
       const bool whole = done->res == static_cast<int64_t>(::io_uring_cqe_get_data64(done));
       if (!whole && status.ok()) status = Failed(done->res);
       ::io_uring_cqe_seen(ring, done);

@@ -15,7 +15,7 @@ struct PlainIoParams {
   uint64_t bytes = 1;
   bool writes = false;  // a new file each time
   bool cold = false;    // what is read is not in the page cache
-  bool direct = false;  // O_DIRECT; what is no whole page at the end goes through the page cache
+  bool direct = false;  // O_DIRECT; a part of a page at the end goes through the page cache
   // By an io_uring with so many calls under way, or, where that is 0, by so many threads that call
   // pread or pwrite.
   unsigned ring_depth = 0;
@@ -27,7 +27,7 @@ struct PlainIoParams {
 // thread at a time.
 class PlainIo final : public Mover {
  public:
-  // As PayloadFile; FAILED_PRECONDITION where there is no io_uring.
+  // As PayloadFile; FAILED_PRECONDITION without io_uring.
   static Result<std::unique_ptr<PlainIo>> Create(const PlainIoParams& params);
 
   Status Fill(uint64_t seed) override;

@@ -1,4 +1,4 @@
-// The ceiling of what does several things at once: the slowest of them.
+// The ceiling of several things at once: the slowest of them.
 #pragma once
 
 #include <memory>

@@ -47,7 +47,8 @@ Status WriteConfig(const std::string& path, const DaemonOptions& options) {
   return os::ErrnoStatus(errno == 0 ? EIO : errno, "writing " + path);
 }
 
-// Whether there is no room for what a daemon writes: its configuration, its log, its sockets.
+// Whether there is too little room for what a daemon writes: its configuration, its log, its
+// sockets.
 bool IsFull(const std::string& folder) {
   constexpr uint64_t kNeeded = uint64_t{64} << 10;
   std::error_code error;

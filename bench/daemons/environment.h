@@ -20,8 +20,8 @@ struct Environment {
   Node there;
   std::optional<Pair> own;
 
-  // Two new daemons, or those that were given. NOT_FOUND where there is no such peer, UNAVAILABLE
-  // with its reason where it is not connected or speaks another version.
+  // Two new daemons, or those that were given. NOT_FOUND if the peer is unknown, UNAVAILABLE
+  // with its reason if it is not connected or speaks another version.
   static Result<Environment> Open(const GivenDaemons& given, const DaemonOptions& options);
 };
 

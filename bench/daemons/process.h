@@ -17,8 +17,8 @@ namespace onecopy::bench {
 class Process {
  public:
   // Its standard output is read here, what it says on standard error goes to the end of
-  // `error_file`. NOT_FOUND where there is no such program. A terminal's Ctrl-C does not reach it:
-  // whoever started it decides when it ends.
+  // `error_file`. NOT_FOUND if the program does not exist. A terminal's Ctrl-C does not reach it:
+  // the caller decides when it ends.
   static Result<Process> Start(const std::string& program,
                                const std::vector<std::string>& arguments,
                                const std::string& error_file);

@@ -14,7 +14,7 @@
 namespace onecopy::bench {
 namespace {
 
-// Of a line such as "RssAnon:      5012 kB"; 0 where there is no such line.
+// Of a line such as "RssAnon:      5012 kB"; 0 without such a line.
 uint64_t NumberAfter(const std::string& text, const std::string& key) {
   const size_t at = text.find("\n" + key + ":");
   if (at == std::string::npos) return 0;

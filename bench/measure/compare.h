@@ -1,4 +1,4 @@
-// Holds a work against its ceiling.
+// Compares a work with its ceiling.
 #pragma once
 
 #include <functional>
@@ -28,10 +28,10 @@ struct Compared {
 };
 
 // `row` says what is compared: work, path, bytes, ceiling, floor. After one warm-up of each, work
-// and ceiling take turns, and who begins takes turns too: whatever else the machine does meets both
-// alike. Every payload has a seed of its own and is verified after its move. The row comes back
-// judged; FAILED with the reason of what failed where something did, and CANCELLED where it was
-// stopped.
+// and ceiling take turns, and which of them begins takes turns, too: whatever else the machine does
+// meets both alike. Every payload has a seed of its own and is verified after its move. The row
+// comes back judged; FAILED with the reason of what failed where something did, and CANCELLED where
+// it was stopped.
 Compared CompareWithCpu(Row row, Mover& work, const MakeCeiling& make_ceiling,
                         const CompareOptions& options);
 inline Row Compare(Row row, Mover& work, const MakeCeiling& make_ceiling,

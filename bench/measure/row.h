@@ -1,4 +1,4 @@
-// What the bench has to say about one work at one size.
+// A row: the bench's result for one work at one size.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ std::string_view RowStatusName(RowStatus status);
 inline constexpr std::string_view kBelowFloor = "BELOW_FLOOR";
 inline constexpr std::string_view kOverLimit = "OVER_LIMIT";
 inline constexpr std::string_view kPayloadWrong = "PAYLOAD_WRONG";
-inline constexpr std::string_view kToolFailed = "TOOL_FAILED";  // somebody else's program
+inline constexpr std::string_view kToolFailed = "TOOL_FAILED";  // another project's program
 
 struct Row {
   std::string work = {};
@@ -55,7 +55,7 @@ struct Row {
   std::string detail = {};                     // the same for people
   std::map<std::string, double> details = {};  // further figures, named with their unit
 
-  // Absent where there is no ceiling or no sample.
+  // Absent without a ceiling or without a sample.
   std::optional<double> ratio() const;
 };
 

@@ -1,11 +1,11 @@
-// What several samples say together.
+// Statistics of several samples.
 #pragma once
 
 #include <vector>
 
 namespace onecopy::bench {
 
-// Zeros where there are no values. The median of an even number of values is the mean of the two in
+// Zeros without values. The median of an even number of values is the mean of the two in
 // the middle.
 struct Summary {
   double median = 0;

@@ -1,4 +1,4 @@
-// Other software that moves memory, by the scripts of bench/competitors.
+// Other software that moves memory, run by the scripts of bench/competitors.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// fio, the usual program to say what a disk can do.
+// fio, the usual program to measure a disk.
 #pragma once
 
 #include <memory>

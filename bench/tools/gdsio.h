@@ -1,4 +1,4 @@
-// gdsio, NVIDIA's program to say what GPUDirect Storage can do.
+// gdsio, NVIDIA's program to measure GPUDirect Storage.
 #pragma once
 
 #include <memory>

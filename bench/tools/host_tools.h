@@ -1,5 +1,5 @@
-// Programs that others wrote to say what this machine can do, beside which our own plain loops are
-// checked: at the same settings these must be about as fast, or they are no ceilings.
+// Other projects' programs that measure what this machine can do. Our own plain loops must be about
+// as fast at the same settings; else they are not ceilings.
 #pragma once
 
 #include <memory>

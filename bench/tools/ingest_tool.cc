@@ -43,7 +43,7 @@ std::string ReadAll(const std::string& path) {
   return text.str();
 }
 
-// Until its output ends, or somebody wants it to.
+// Until its output ends, or the caller stops it.
 void Await(Process& process, const std::function<bool()>& stopped) {
   while (true) {
     const Result<std::string> line = process.ReadLine(kLook);

@@ -1,4 +1,4 @@
-// What a program said last.
+// The last line that a program printed.
 #pragma once
 
 #include <string>

@@ -47,7 +47,7 @@ class ToolMover final : public Mover {
 // install.
 Result<std::string> FindTool(const std::string& name, const std::string& package);
 
-// A TCP port of loopback that nobody has just now.
+// A TCP port of loopback that is free at this moment.
 Result<std::string> FreePort();
 
 }  // namespace onecopy::bench

@@ -1,4 +1,4 @@
-// What a payload cost beside its time.
+// Rows for what a payload cost beside its time.
 #pragma once
 
 #include <string>

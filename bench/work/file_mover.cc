@@ -114,7 +114,7 @@ Result<Moved> FileMover::Move() {
 Result<bool> FileMover::Verify(uint64_t seed) {
   if (!params_.writes) return end_.Holds(seed);
   const Result<bool> right = file_->Holds(seed);
-  file_->Remove();  // before the disk is busy with what nobody waits for
+  file_->Remove();  // before the disk is busy with writes that are not needed
   return right;
 }
 

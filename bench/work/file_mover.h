@@ -32,7 +32,7 @@ struct FileMoverParams {
 // the bench's own, and of this process while it waited.
 class FileMover final : public Mover {
  public:
-  // RESOURCE_EXHAUSTED where there is no room for the payload in memory or on the disk.
+  // RESOURCE_EXHAUSTED without room for the payload in memory or on the disk.
   static Result<std::unique_ptr<FileMover>> Create(const FileMoverParams& params, uint64_t bytes);
 
   // Whether the path can be taken; else FAILED_PRECONDITION with the reason against it.

@@ -9,7 +9,7 @@
 namespace onecopy::bench {
 namespace {
 
-constexpr uint64_t kFirstBytes = 4096;  // little enough that moving it is no part of the time
+constexpr uint64_t kFirstBytes = 4096;  // so little that moving it takes no noticeable time
 constexpr unsigned kMoreSamples = 8;
 
 // What the client waited, without the move itself. The very first one, which also meets two daemons

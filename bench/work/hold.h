@@ -1,4 +1,4 @@
-// What all works that hold a transfer against a ceiling do.
+// Measures a transfer and its ceiling, for all works that compare the two.
 #pragma once
 
 #include "bench/measure/compare.h"
@@ -11,12 +11,12 @@ struct HoldOptions {
   // How many payloads of host memory work and ceiling need together, at most: the windows of both
   // ends, and both ends of a ceiling.
   unsigned payloads_in_memory = 4;
-  // Whether it is an error, and not a fact about the machine, that there is no such path.
+  // Whether a missing path is an error, and not a fact about the machine.
   bool must_be_there = false;
 };
 
-// Measures the way's transfer of row.bytes beside its ceiling. WAIVED where there is no room, or no
-// such path here.
+// Measures the way's transfer of row.bytes beside its ceiling. WAIVED if there is not enough room,
+// or the path does not exist here.
 Compared HoldTransfer(Row row, const TransferParams& params, const MakeCeiling& make_ceiling,
                       const Settings& settings, const HoldOptions& options = {});
 

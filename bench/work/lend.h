@@ -12,7 +12,7 @@ namespace onecopy::bench {
 struct LendOptions {
   std::string run_dir = {};  // of the daemon; empty: the default one
   uint64_t bytes = 0;        // of each buffer
-  std::string to = {};       // who may use them, "1000@east"; empty: their owner alone
+  std::string to = {};       // the user that may use them, "1000@east"; empty: only their owner
   std::function<bool()> stopped = {};
 };
 

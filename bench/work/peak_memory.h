@@ -1,4 +1,4 @@
-// How much memory a daemon has beside the buffers that it was asked for, and may have.
+// How much memory a daemon uses beside its buffers, and how much it may use.
 #pragma once
 
 #include <sys/types.h>

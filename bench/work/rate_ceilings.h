@@ -1,4 +1,4 @@
-// What the rates of paths are held against.
+// The ceilings with which the rates of paths are compared.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What a run of the bench was asked for.
+// The settings of a run of the bench.
 #pragma once
 
 #include <chrono>

@@ -27,8 +27,8 @@ struct ClientMemory {
 class End {
  public:
   // `memory`: "host", a GPU's UUID, or "process" for ordinary memory of this process.
-  // RESOURCE_EXHAUSTED where there is no room; NOT_FOUND where nothing was lent on a node
-  // elsewhere. `mine`: the buffer is this memory, new.
+  // RESOURCE_EXHAUSTED without room; NOT_FOUND if no memory was lent on the other node. `mine`: the
+  // buffer is this memory, new.
   static Result<End> Create(const Node& node, const std::string& memory, uint64_t bytes,
                             const std::optional<ClientMemory>& mine = {});
 
@@ -88,7 +88,7 @@ Status PolicyRefusal(const Status& planned, const std::string& path);
 // client_….
 class TransferMover final : public Mover {
  public:
-  // RESOURCE_EXHAUSTED where there is no room for the payload.
+  // RESOURCE_EXHAUSTED without room for the payload.
   static Result<std::unique_ptr<TransferMover>> Create(const TransferParams& params,
                                                        uint64_t bytes);
 

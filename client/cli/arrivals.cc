@@ -21,7 +21,7 @@ Result<Endpoint> ParseAddress(const std::string& typed) {
                 Quote(typed) + " is not a whole buffer", "write NAME, or NODE:NAME");
 }
 
-// A line, at once: whoever reads it through a pipe waits for it.
+// A line, at once: a reader at the end of a pipe waits for it.
 void PrintArrival(Session& session, const Arrival& arrival) {
   if (session.json()) {
     PrintLine(session.out(), ToJson(arrival));

@@ -236,7 +236,7 @@ void AddBuffer(CLI::App& program, Command& chosen) {
   });
 
   CLI::App* view = group->add_subcommand(
-      "view", "Give a part of a buffer its own name; others can use only that part by it");
+      "view", "Give a part of a buffer a name, by which others can use only that part");
   view->add_option("NAME", options->name,
                    "Name of the view, by the rules of `onecopy buffer create`")
       ->required();

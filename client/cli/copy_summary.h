@@ -1,4 +1,4 @@
-// What `cp` of many prints.
+// The summary that `cp` of many files prints.
 #pragma once
 
 #include <chrono>

@@ -16,7 +16,7 @@ struct ManyCopies {
   std::string destination;            // "NODE:" or ":" for a buffer each, else one buffer for all
   std::optional<std::string> create;  // memory of what is to be made
   bool keep_failed = false;           // rather than removing what was made for a copy that failed
-  std::string message;                // to who watches the one buffer, once all is there
+  std::string message;                // for the one buffer's watcher, once all bytes are there
 };
 
 // Whether that is a copy of several files: of more than one source, of a folder, or to a node.

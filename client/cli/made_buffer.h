@@ -9,12 +9,12 @@
 
 namespace onecopy::cli {
 
-// How many bytes a file, a buffer or a range of either has; INVALID_ARGUMENT for a stream, which
-// nobody knows it of, and for none at all.
+// How many bytes a file, a buffer or a range of either has; INVALID_ARGUMENT for a stream, whose
+// size is unknown, and for no bytes.
 Result<uint64_t> BytesOf(Client& client, const ParsedEndpoint& source);
 
-// A new buffer for `bytes`. INVALID_ARGUMENT where `where` is no whole buffer; ALREADY_EXISTS
-// (NAME_TAKEN) where there is one.
+// A new buffer for `bytes`. INVALID_ARGUMENT if `where` is not a whole buffer; ALREADY_EXISTS
+// (NAME_TAKEN) if the buffer exists.
 Result<BufferInfo> MakeBuffer(Client& client, const ParsedEndpoint& where, uint64_t bytes,
                               const std::string& memory);
 

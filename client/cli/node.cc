@@ -91,7 +91,7 @@ void AddNode(CLI::App& program, Command& chosen) {
 
   auto wait = std::make_shared<bool>(false);
   CLI::App* drain = group->add_subcommand(
-      "drain", "Take no new transfers, of clients and peers, until undrain or the daemon ends");
+      "drain", "Refuse new transfers from clients and peers, until undrain or the daemon ends");
   drain->add_flag("--wait", *wait, "Return when no transfer runs any more");
   drain->footer("Example: onecopy node drain --wait");
   drain->callback(

@@ -34,7 +34,8 @@ Examples:
   onecopy doctor
 
 Exit status: 0 done, 2 wrong arguments, 3 not found, 4 not allowed, 5 no daemon or peer, 6 data
-lost, 7 no acceptable path, 8 too late, 9 no room, 10 aborted, 130 cancelled, 1 anything else.)";
+lost, 7 no acceptable path, 8 deadline exceeded, 9 resource exhausted, 10 aborted, 130 cancelled,
+1 anything else.)";
 
 int Fail(const Status& status, bool json, std::ostream& out, std::ostream& err) {
   if (json) {

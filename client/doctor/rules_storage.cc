@@ -73,7 +73,7 @@ void EvaluateLayers(const Facts& facts, Findings& findings) {
   std::vector<std::string> unknown;
   for (const DriveMount& mount : storage.mounts) {
     if (!OnNvme(mount)) continue;
-    // Images that are mounted to be read, as programs come in them, are nobody's data.
+    // Images that are mounted to be read, as programs come in them, have no user's data.
     if (Has(mount.layers, "loop") && !Has(kOnDrives, mount.type)) continue;
     std::vector<std::string> layers = mount.layers;
     // Of RAID nvidia-fs takes level 0; without it nothing but a drive as it is goes directly.

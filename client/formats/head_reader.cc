@@ -143,7 +143,7 @@ bool HeadReader::end_array() {
   return ended != Place::kTensorList || EndTensor();
 }
 
-// The library's message repeats the text, which may be anybody's.
+// The library's message repeats the text, which may come from any file.
 bool HeadReader::parse_error(std::size_t position, const std::string&,
                              const nlohmann::detail::exception&) {
   return NotJson(position);

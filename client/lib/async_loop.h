@@ -42,8 +42,8 @@ class AsyncLoop : public std::enable_shared_from_this<AsyncLoop> {
   // After Open. The call begins, or, where it is on a ring already, is looked after there.
   // CANCELLED once closed.
   Status Add(std::shared_ptr<TransferCall> call);
-  // As Add, but the call begins with Release: until then Cancel and Close end it, and Forget, in
-  // place of Release, lets go of it without a word.
+  // As Add, but the call begins with Release: until then Cancel and Close end it. Forget, instead
+  // of Release, drops it without reporting an end.
   Status Hold(std::shared_ptr<TransferCall> call);
   void Release(const std::shared_ptr<TransferCall>& call);
   void Forget(const std::shared_ptr<TransferCall>& call);

@@ -45,11 +45,11 @@ Result<SessionRef> Connection::Current() {
   const MutexLock reconnecting(reconnecting_);
   last = session();
   if (!last->Ended()) return last;
-  // A daemon that was killed has told nobody so: what it had ordered before may still be carried
+  // A killed daemon gives no notice: copies that it had requested before may still be carried
   // out, also by a session that an ArrivalWatch keeps.
   last->own_memory().Shut();
   ONECOPY_ASSIGN_OR_RETURN(SessionRef next, Session::Open(run_dir_, options_, last->number() + 1));
-  // Before anybody has the session, so that nobody misses what can be had again.
+  // Before any caller has the session, so that no caller misses what was registered again.
   registrations_.Move(*next);
   {
     const MutexLock lock(mutex_);

@@ -1,4 +1,4 @@
-// What every object of one client shares: the session of now, and what goes from one to the next.
+// What all objects of one client share: the current session, and what outlives a session.
 #pragma once
 
 #include <memory>
@@ -37,13 +37,13 @@ class Connection {
   const std::string& node() const { return node_; }
   std::string daemon_version() const;
   const std::string& run_dir() const { return run_dir_.path; }
-  // The CUDA driver, opened by the first who asks and is not refused. As shim::LoadCuda.
+  // The CUDA driver, opened by the first call that succeeds. As shim::LoadCuda.
   Result<std::shared_ptr<const shim::CudaApi>> Cuda();
   Registrations& registrations() { return registrations_; }
   KnownDeadlines& deadlines() { return deadlines_; }
 
-  // What a call failed with: SESSION_LOST where the session ended under it, so that nobody knows
-  // whether the daemon did what it was asked.
+  // What a call failed with: SESSION_LOST if the session ended during the call: then it is
+  // unknown whether the daemon carried out the request.
   Status Explain(const Session& session, Status failure) const;
   // `status` of a call that named these buffers of a node: BUFFER_LOST where one went with a
   // session. One that could not be registered again as the present one began is tried again, which

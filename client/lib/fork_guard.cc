@@ -15,8 +15,8 @@ std::atomic<uint64_t> generation{0};
 std::atomic<bool> used{false};       // in this process or an ancestor of it
 std::atomic<bool> inherited{false};  // used by an ancestor, before it forked
 
-// The program may use the same gRPC without us. Asked before the fork, as its lock may be held by
-// nobody afterwards.
+// The program may use the same gRPC without us. Asked before the fork: afterwards its lock may be
+// held by a thread that does not exist.
 void BeforeFork() {
   if (::grpc_is_initialized() != 0) used = true;
 }
@@ -26,7 +26,7 @@ void InChild() {
   if (used) inherited = true;
 }
 
-// Cannot fail but for want of memory, before the program has begun.
+// Fails only without memory, before the program has begun.
 [[maybe_unused]] const int registered = ::pthread_atfork(BeforeFork, nullptr, InChild);
 
 Status Forked(const char* what) {

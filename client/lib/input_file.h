@@ -24,8 +24,8 @@ class InputFile {
   // Bytes that Read will give; absent for a stream without end in sight.
   std::optional<uint64_t> bytes() const { return bytes_; }
 
-  // Where the bytes are, for who reads them without Read: the next one's place in a file that has
-  // places, and -1 for what must be read one after the other.
+  // For code that reads without Read: the offset of the next byte in a file that has offsets, and
+  // -1 for a stream.
   int fd() const { return kind_ == Kind::kSeekable ? fd_ : -1; }
   uint64_t at() const { return at_; }
 

@@ -1,4 +1,4 @@
-// By when transfers end that this client has started with a deadline.
+// The deadlines of transfers that this client has started.
 #pragma once
 
 #include <map>

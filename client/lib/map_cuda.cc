@@ -232,7 +232,7 @@ class MappedIpc final : public MappedMemory {
     const shim::NotCapturing relaxed(api);
     const shim::ScopedCudaContext scope(api, context_.get());
     CUresult error = scope.outcome();
-    // Also where that failed: nobody may find the address again.
+    // Also where that failed: no thread may find the address again.
     const CUresult closed = OpenHandles::Instance().Close(api, *cuda_device(), handle_);
     if (error == CUDA_SUCCESS) error = closed;
     return error == CUDA_SUCCESS ? OkStatus() : Failed(api, error, "closing a buffer's memory");

@@ -100,7 +100,7 @@ Result<std::unique_ptr<Mapping>> Mapping::Make(std::shared_ptr<Connection> conne
                                               std::move(given.lease), std::move(memory)));
 }
 
-// Looks and takes nothing, so that whoever polls sees the same as whoever asks.
+// Looks and takes nothing, so that polling and asking show the same.
 Status Mapping::CheckValid() const {
   if (memory_ != nullptr) ONECOPY_RETURN_IF_ERROR(memory_->CheckIntact());
   std::array<char, kMaxAttachBytes> packet;

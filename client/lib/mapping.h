@@ -15,7 +15,7 @@
 
 namespace onecopy::client {
 
-// The mapped bytes, without a word on whether they may be used.
+// The mapped bytes. Whether they may still be used is not known here.
 class MappedMemory {
  public:
   virtual ~MappedMemory() = default;
@@ -23,7 +23,7 @@ class MappedMemory {
   void* data() const { return data_; }
   std::optional<int> cuda_device() const { return cuda_device_; }
 
-  // ABORTED (MEMORY_FAULT) once bytes that somebody touched were not there. Any thread.
+  // ABORTED (MEMORY_FAULT) once a thread touched bytes that were not there. Any thread.
   virtual Status CheckIntact() const { return OkStatus(); }
 
   // Once, before the destructor, which gives nothing back.

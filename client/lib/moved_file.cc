@@ -49,8 +49,8 @@ bool IsServable(const FilePart& file, const FileCopyOptions& options) {
          static_cast<unsigned long>(system.f_type) != FUSE_SUPER_MAGIC;
 }
 
-// An open file of its own, so that nobody who shares the caller's finds it changed. Empty where the
-// file system has no such way.
+// An open file of its own, so that other users of the caller's do not find it changed. Empty where
+// the file system has no such way.
 os::UniqueFd DirectTwin(const FilePart& file) {
   if (file.bytes < kMinDirectBytes) return {};
   const int access = ::fcntl(file.fd, F_GETFL) & O_ACCMODE;

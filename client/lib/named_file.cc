@@ -42,7 +42,7 @@ class Walk {
   // A name to look up, or, without one, the end of what a link stood for.
   struct Item {
     std::string name;
-    std::optional<uid_t> must_own = {};  // whoever made the link, where that is not trusted
+    std::optional<uid_t> must_own = {};  // the link's owner, where that is not trusted
   };
 
   Status Failed() const { return os::ErrnoStatus(errno, "looking at " + path_); }
@@ -135,7 +135,7 @@ class Walk {
     return OkStatus();
   }
 
-  // What a link of /proc stands for whose text is no path: "pipe:[4711]".
+  // What a link of /proc stands for whose text is not a path: "pipe:[4711]".
   int KernelsOwn(const std::string& name) const {
     return ::openat(at_.file.get(), name.c_str(), O_PATH | O_CLOEXEC);
   }

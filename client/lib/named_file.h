@@ -11,8 +11,8 @@ namespace onecopy::client {
 // Whatever others rename or link meanwhile, these stay what they are. Both descriptors are
 // O_PATH's.
 struct NamedFile {
-  // That has the file, under `name`, which is no link. Empty where only the kernel names the file,
-  // such as a pipe that is /dev/fd/3.
+  // The folder that has the file, under `name`, which is not a link. Empty if only the kernel names
+  // it, such as a pipe that is /dev/fd/3.
   os::UniqueFd folder;
   std::string name;
   os::UniqueFd file;  // empty: there is nothing of that name in the folder
@@ -28,7 +28,7 @@ Status CheckPath(const std::string& path);
 
 // Follows symbolic links, as the kernel does, but to where they lead in this very walk. A link of
 // another user than root and the caller is not followed out of a sticky folder that all may write
-// to, and, where the caller is root, only to what belongs to that user: nobody can lead root
+// to, and, where the caller is root, only to what belongs to that user: no other user can lead root
 // elsewhere. NOT_FOUND where a folder on the way does not exist; INVALID_ARGUMENT for a link to
 // nothing, and as CheckPath; PERMISSION_DENIED.
 Result<NamedFile> FindNamedFile(const std::string& path);

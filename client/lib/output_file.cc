@@ -35,7 +35,7 @@ Status NotAFile(const std::string& name, const std::string& what) {
 }
 
 // A blocking write(2) into a full pipe could not be interrupted by a stop. Asking this end's own
-// description not to block would change it for every process that shares it, so it is opened anew;
+// description not to block would change it for every process that shares it, so it is opened again;
 // where that is not allowed, the write blocks.
 os::UniqueFd NonBlockingTwin(int fd) {
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
@@ -172,8 +172,8 @@ Status OutputFile::OpenNew(NamedFile place, const Target& target, uint64_t bytes
 }
 
 Status OutputFile::OpenInPlace(const Target& target, const Ask& ask) {
-  // A device that is mounted, or a part of another, is nobody else's to claim. The claim is not
-  // what the daemon gets, which lets go of it a little later.
+  // A device that is mounted, or a part of another, cannot be claimed by another program. The claim
+  // is not what the daemon gets, which releases it a little later.
   if (target.device) claim_ = target.place.Reopen(O_WRONLY | O_EXCL);
   if (target.device && !claim_ && errno == EBUSY) {
     return {Code::kFailedPrecondition, reasons::kDeviceInUse,

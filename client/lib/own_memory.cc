@@ -154,7 +154,7 @@ class OwnMemory::Copier {
     while (found != regions_.end() && found->second.copies > 0) {
       found->second.going = true;
       changed_.Wait(mutex_);
-      found = regions_.find(region);  // somebody else may have removed it
+      found = regions_.find(region);  // another thread may have removed it
     }
     if (found == regions_.end()) return;
     for (const std::string& name : {found->second.id, found->second.name}) {

@@ -1,5 +1,5 @@
-// Memory that this process alone reaches as buffers: what the daemon orders to be copied between it
-// and the slab that both share, threads of this library copy.
+// Buffers of memory that only this process reaches. Threads of this library make the copies that
+// the daemon requests between this memory and the slab that both share.
 #pragma once
 
 #include <sys/types.h>

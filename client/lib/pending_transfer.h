@@ -1,4 +1,4 @@
-// What a TransferFuture and the thread that works for it share.
+// The state that a TransferFuture shares with the thread that works for it.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@
 
 namespace onecopy::client {
 
-// Thread-safe, but for what says otherwise. Waits on a futex, not on a condition variable: a child
-// that was forked while somebody waited could not destroy that.
+// Thread-safe, unless a member says otherwise. Waits on a futex, not on a condition variable: a
+// child that was forked while a thread waited could not destroy one.
 class PendingTransfer : public std::enable_shared_from_this<PendingTransfer> {
  public:
   // `canceller` is called by Cancel, on its thread.
@@ -29,7 +29,7 @@ class PendingTransfer : public std::enable_shared_from_this<PendingTransfer> {
   virtual void Cancel();
   Status callback_status() const;
 
-  // Of whoever works for it alone, mostly the library's thread. Nothing follows End.
+  // Only for the thread that works for it, mostly the library's. Nothing follows End.
   bool wants_updates() const { return callbacks_.on_update != nullptr; }
   void Update(const TransferInfo& transfer);
   void End(Result<TransferInfo> outcome);
@@ -43,9 +43,9 @@ class PendingTransfer : public std::enable_shared_from_this<PendingTransfer> {
   bool has_ended() const { return done_.load(std::memory_order_acquire) != 0; }
   Status CheckProcess() const { return ForkGuard::CheckObject(made_in_); }
 
-  // Of a transfer that only those work for who ask for its end: looks for that, and pauses where it
-  // has not come, at most for `longest`, less patiently the longer somebody has waited. False where
-  // the library's thread works for it.
+  // Of a transfer that makes progress only while a thread asks for its end: looks for the end, and
+  // pauses if it has not come, for at most `longest`, and longer the longer that thread has waited.
+  // False if the library's thread works for the transfer.
   virtual bool Drive(std::chrono::nanoseconds waited, std::chrono::nanoseconds longest);
 
  private:

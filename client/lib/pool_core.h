@@ -1,5 +1,5 @@
-// Memory in slabs, divided among whoever asks. Knows neither CUDA nor the daemon: what slabs and
-// streams are is behind two interfaces.
+// Divides memory in slabs among callers. Knows neither CUDA nor the daemon: two interfaces stand
+// for slabs and streams.
 //
 // Every slab is a row of blocks, each used, or free for one stream (what was given to that stream
 // before may still use it) or for all. What was freed last waits in a small table by its size, in
@@ -33,14 +33,14 @@ class SlabSource {
     uint64_t bytes = 0;         // at least what was asked for
   };
   virtual ~SlabSource() = default;
-  // RESOURCE_EXHAUSTED where there is no more.
+  // RESOURCE_EXHAUSTED if no memory is left.
   virtual Result<Slab> Make(uint64_t bytes) = 0;
   // Nothing uses it any more.
   virtual Status Free(const Slab& slab) = 0;
 };
 
 // What streams have still to do, each by a key that no other one has. Called with the pool's lock
-// held; blocks in Wait alone, but for microseconds. Where either fails, what the stream has freed
+// held; blocks only in Wait, or for microseconds. If either fails, what the stream has freed
 // stays its own.
 class StreamOrder {
  public:

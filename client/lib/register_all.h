@@ -1,4 +1,4 @@
-// Many pieces of this process's memory made buffers by calls that are under way together.
+// Registers many pieces of this process's memory, by calls that are under way together.
 #pragma once
 
 #include <vector>

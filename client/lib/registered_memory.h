@@ -65,21 +65,21 @@ class HostMemory final : public RegisteredMemory {
   const os::Mapping mapping_;
 };
 
-// For the first time, in the connection's session; with the next one it is registered again for as
-// long as somebody holds it.
+// For the first time, in the connection's session; the next sessions register it again for as
+// long as a reference to it exists.
 Result<BufferInfo> RegisterFirst(Connection& connection,
                                  const std::shared_ptr<RegisteredMemory>& memory);
 
-// Blocks: cancels the transfers that use it, waits until they have let go, and ends the
-// registration, for good. The memory may go afterwards, also where this fails, for which the daemon
-// must have gone. As it was last registered is in `last`.
+// Blocks: cancels the transfers that use it, waits until they no longer use it, and
+// ends the registration for good. The memory may go afterwards, also where this fails, for which
+// the daemon must have gone. As it was last registered is in `last`.
 Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferInfo* last);
 // Ends a registration of that session: at most 5 s. No thread of this library touches the memory
 // any more then, also where the daemon has not answered, which ends it with the session at the
 // latest. FAILED_PRECONDITION (BUFFER_IN_USE) without `force`: then it stays.
 Status EndIn(Session& session, const std::string& name, bool force);
 
-// What every such request says: of whom it is, and that it is another one than those before.
+// Fills in what every such request has: its owner, and an id that no earlier request had.
 void Complete(const Session& session, v1::RegisterBufferRequest& request);
 // One registration, whose descriptors were passed in the same session.
 Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request);

@@ -8,7 +8,7 @@
 namespace onecopy::client {
 namespace {
 
-// A daemon that has gone completes nothing: so often somebody who only looks learns of it.
+// A daemon that has gone completes nothing: a caller that only looks learns of it this often.
 constexpr std::chrono::milliseconds kLookAtDaemon{20};
 // Somebody else may see the end, and take it.
 constexpr std::chrono::nanoseconds kLongestPause = std::chrono::milliseconds(10);

@@ -13,8 +13,8 @@
 
 namespace onecopy::client {
 
-// Whoever asks whether the transfer has ended looks at the ring; what nobody asks about needs
-// nobody's work, so that a small transfer wakes no thread of this process. Thread-safe.
+// The thread that asks whether the transfer has ended looks at the ring itself. So a small transfer
+// wakes no thread of this process. Thread-safe.
 class SmallPending final : public PendingTransfer {
  public:
   // Has the loop's thread work for a transfer that the ring has refused: gRPC says why, or it works
@@ -27,7 +27,7 @@ class SmallPending final : public PendingTransfer {
   ~SmallPending() override;
 
   void Cancel() override;
-  // Ends it with that now, and lets go of the session, unless it has ended.
+  // Unless it has ended: ends it with `why` now, and releases the session.
   void Abandon(const Status& why);
 
  private:

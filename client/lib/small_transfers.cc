@@ -13,7 +13,7 @@
 namespace onecopy::client {
 namespace {
 
-// A daemon that died wakes nobody: so often a sleeper looks.
+// A daemon that died wakes no sleeper, so a sleeper looks this often.
 constexpr std::chrono::milliseconds kLookPause{100};
 
 void Pause() {

@@ -11,7 +11,7 @@
 namespace onecopy::client {
 
 // Any thread. The daemon's own error (see proto/codec/status_codec.h) or, where gRPC made it, one
-// with the reason that fits its code and with `peer`, who was called, in its message. A
+// with the reason that fits its code and with `peer`, the called side, in its message. A
 // cancellation that gRPC made counts as UNAVAILABLE: a caller that has cancelled a call itself does
 // not decode its end.
 Status DecodeStatus(const grpc::Status& wire, const std::string& peer);

@@ -49,7 +49,7 @@ class StreamOrders {
   Result<WordRef> NewWord(uintptr_t stream);
   // `begin` is called once, after what is queued on order.after now: here, or on a thread of the
   // driver, where nothing may ask the driver for anything. order.then waits for the word, null
-  // where there is no such stream. Fails as Client::RunTransferAsync: then `begin` is not called,
+  // if the order has no such stream. Fails as Client::RunTransferAsync: then `begin` is not called,
   // and no stream waits.
   Status Queue(const StreamOrder& order, const WordRef& word, std::function<void()> begin);
 

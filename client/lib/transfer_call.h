@@ -19,8 +19,8 @@ namespace onecopy::client {
 // What may be asked for again and again, without a copy.
 using SharedRequest = std::shared_ptr<const TransferRequest>;
 
-// The loop's thread alone, but for the constructors. At most one event of it is under way, and one
-// of its cancelling.
+// Only for the loop's thread, except the constructors. At most one event of it is under way, and
+// one of its cancelling.
 class TransferCall final : public Event {
  public:
   // Where the small transfer `number` is on the session's ring already; or where the ring may be

@@ -109,7 +109,7 @@ Status Windows::Start(Window& window, Endpoint source, Endpoint destination, uin
   request.destination = std::move(destination);
   request.part_of = sum_.id;
   const Result<TransferInfo> started = client_.StartTransfer(request);
-  // Once somebody has ended the whole copy, the daemon takes no more windows, and says why.
+  // Once the whole copy was cancelled, the daemon takes no more windows, and says why.
   if (!started.ok()) return started.status().WithContext("transfer " + sum_.id.str());
   window.bytes = bytes;
   window.running = started->id;

@@ -30,7 +30,7 @@ namespace {
 
 using abi::Outcome;
 
-// How long Release waits for a transfer to let go of its memory.
+// How long Release waits for a transfer to release its memory.
 constexpr std::chrono::seconds kReleaseLimit(10);
 // How long an engine's end waits for what is under way.
 constexpr std::chrono::seconds kTeardown(5);

@@ -33,7 +33,7 @@ class Engine final : public abi::Engine {
  public:
   // Connects to the daemon of this node. As Client::Connect, and ParseSettings.
   static Result<std::unique_ptr<Engine>> Create(const abi::InitParameters& init);
-  // Cancels what is under way, waits until it has let go (at most five seconds), and ends all
+  // Cancels what is under way, waits until it has ended (at most five seconds), and ends all
   // registrations. Notifications that have not left yet are dropped.
   ~Engine() override;
 

@@ -1,4 +1,4 @@
-// What NIXL's core has of this engine's for each descriptor.
+// The handles that this engine gives NIXL's core, one for each descriptor.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class Metadata {
 
 namespace onecopy::nixl {
 
-// All handles. A handle goes when its last user has let go of it. Equal descriptors share one
+// All handles. A handle ends with its last user. Equal descriptors share one
 // handle, which counts them: NIXL's core finds a descriptor's handle by the descriptor's bytes, so
 // where two are equal it gives one handle back twice and the other never. A pointer that is not a
 // handle is ignored when it is given back. Thread-safe.

@@ -14,7 +14,7 @@ namespace onecopy::nixl {
 namespace {
 
 constexpr uint64_t kMailboxBytes = 4096;  // of which none is ever written
-// As many may wait to be taken; then senders are told that there is no room (QUOTA).
+// So many can wait to be taken; further senders are refused (QUOTA).
 constexpr size_t kMostWaiting = 65'536;
 // Between two looks whether a daemon that has gone is back.
 constexpr std::chrono::milliseconds kPause(100);
@@ -38,7 +38,7 @@ Status Mailbox::Open(Session& session) {
   ONECOPY_RETURN_IF_ERROR(made.status());
   memory_.emplace(std::move(*made));
   ONECOPY_RETURN_IF_ERROR(Restore(*client));
-  // Watched before anybody hears its name.
+  // Watched before any agent learns its name.
   auto watch = client->WatchArrivals(name_);
   ONECOPY_RETURN_IF_ERROR(watch.status());
   const os::SignalsBlocked blocked;

@@ -27,7 +27,7 @@ struct Memory {
 // registered by whole allocations; a registration ends with its last descriptor. Thread-safe.
 class Memories {
  public:
-  // Owners, each of whom may read and write what is registered.
+  // Owners that may read and write registered memory.
   explicit Memories(std::vector<std::string> grant_to);
 
   // As Client::RegisterMemory and RegisterCuda, of at least one byte.

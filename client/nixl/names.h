@@ -1,4 +1,4 @@
-// Names of buffers that nobody else has.
+// Unique names for buffers.
 #pragma once
 
 #include <string>

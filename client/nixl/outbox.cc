@@ -24,7 +24,7 @@ Status Outbox::Post(const std::string& agent, std::string text) {
     if (to.busy || std::exchange(to.scheduled, true)) return OkStatus();
   }
   const Status begun = workers_.Run([this, agent] { Work(agent, nullptr); });
-  if (!begun.ok()) Work(agent, nullptr);  // there are no threads: then this one
+  if (!begun.ok()) Work(agent, nullptr);  // without threads: this one
   return OkStatus();
 }
 

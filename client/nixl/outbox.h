@@ -28,9 +28,8 @@ class Outbox {
   // Returns once it is delivered, or has failed.
   Status Send(const std::string& agent, const std::string& text);
 
-  // Leaves it to a worker. What earlier ones to that agent have failed with is returned by the next
-  // call, which then leaves nothing: so no failure is told to nobody. Blocks while very much waits
-  // for that agent already.
+  // Gives it to a worker. If an earlier one to that agent failed, this call returns that failure
+  // and sends nothing: so every failure is reported. Blocks while very much waits for that agent.
   Status Post(const std::string& agent, std::string text);
 
  private:
@@ -46,14 +45,14 @@ class Outbox {
   struct Agent {
     std::deque<std::shared_ptr<Letter>> waiting;
     uint64_t bytes = 0;      // of these, and of the one that is on its way
-    bool busy = false;       // somebody delivers one
+    bool busy = false;       // a thread delivers one
     bool scheduled = false;  // a worker will
-    Status failure = {};     // of one that nobody waited for
+    Status failure = {};     // of one that no caller waited for
   };
 
   std::shared_ptr<Letter> Put(Agent& agent, std::string text, bool awaited)
       ONECOPY_REQUIRES(mutex_);
-  // Delivers what waits, while nobody else does; where `awaited` is not null, at least until that
+  // Delivers what waits, unless another thread does; if `awaited` is not null, at least until that
   // is delivered.
   void Work(const std::string& name, const Letter* awaited);
 

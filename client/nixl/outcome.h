@@ -1,5 +1,5 @@
-// How failures of onecopy are told to NIXL, which has a number for each kind and no words: the
-// words go to standard error.
+// Reports onecopy's failures to NIXL, which has a number for each kind and no text: the text goes
+// to standard error.
 #pragma once
 
 #include <string_view>

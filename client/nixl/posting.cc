@@ -66,7 +66,7 @@ void Posting::BeginByWorker(size_t number) {
     } else {
       self->Ended(part, client.status());
     }
-    // Whoever waits may now wait for the transfer itself.
+    // A waiting thread can now wait for the transfer itself.
     self->ended_.NotifyAll();
   });
   if (!begun.ok()) Ended(parts_[number], begun);
@@ -83,7 +83,7 @@ void Posting::Look() {
     if (part.ended || !part.future.valid() || !part.future.done()) continue;
     const Result<TransferInfo> moved = std::exchange(part.future, {}).Get();
     const Status status = session_.Note(moved.ok() ? OutcomeOf(*moved) : moved.status());
-    // The daemon was restarted since the last call: nothing has begun, and Get registers anew.
+    // The daemon was restarted since the last call: nothing has begun, and Get registers again.
     if (status.reason() == reasons::kBufferLost && !std::exchange(part.again, true)) {
       BeginByWorker(i);
     } else {

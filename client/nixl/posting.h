@@ -18,13 +18,13 @@ namespace onecopy::nixl {
 
 using Requests = std::vector<std::shared_ptr<const TransferRequest>>;
 
-// Thread-safe. No thread waits for it: whoever asks for the outcome looks. Only what follows the
-// transfers and what is repeated are works of a thread.
+// Thread-safe. No thread waits for it: the caller that asks for the outcome looks. Only what
+// follows the transfers, and repetitions, run on a thread.
 class Posting : public std::enable_shared_from_this<Posting> {
  public:
   // What follows the transfers, each on one of the workers; null: nothing.
   struct Afterwards {
-    // Once all have arrived, also where nobody asks; its status is the posting's.
+    // Once all have arrived, also if no caller asks; its status is the posting's.
     std::function<Status()> then;
     // Where one has failed with that: what the posting's status is instead.
     std::function<Status(const Status&)> judge;
@@ -44,7 +44,7 @@ class Posting : public std::enable_shared_from_this<Posting> {
   void Cancel();
   // Until nothing moves any more, or that long: false.
   bool WaitForEnd(std::chrono::milliseconds limit);
-  // It is CANCELLED now for whoever asks, and uses neither session nor workers any more.
+  // From now on it is CANCELLED for every caller, and uses neither session nor workers.
   void Abandon();
 
  private:
@@ -79,7 +79,7 @@ class Posting : public std::enable_shared_from_this<Posting> {
   bool cancelled_ ONECOPY_GUARDED_BY(mutex_) = false;
   bool done_ ONECOPY_GUARDED_BY(mutex_) = false;
   Afterwards afterwards_ ONECOPY_GUARDED_BY(mutex_);
-  const bool told_of_ends_;  // by the client's thread: somebody must begin what follows
+  const bool told_of_ends_;  // by the client's thread: what follows must be started
 };
 
 }  // namespace onecopy::nixl

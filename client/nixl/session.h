@@ -17,7 +17,7 @@ namespace onecopy::nixl {
 // Thread-safe.
 class Session {
  public:
-  // Registers what a new session of the client's lacks. Called while nobody else is in Get.
+  // Registers what a new session of the client's lacks. Called while no other thread is in Get.
   using Restore = std::function<Status(Client&)>;
 
   // As Client::Connect; `restore` is called for the first time.

@@ -14,13 +14,13 @@ struct Settings {
   std::string run_dir = {};                // of the daemon; empty: as every client finds it
   Policy policy = {};                      // of every transfer: "at_most", "path"
   bool checksum = false;                   // of every transfer
-  std::vector<std::string> grant_to = {};  // other owners who may read and write what is registered
+  std::vector<std::string> grant_to = {};  // other owners that may read and write registered memory
 };
 
 // Every setting with its default, as NIXL shows them.
 abi::Parameters DefaultParameters();
 
-// INVALID_ARGUMENT (BAD_CONFIG) for a setting that there is not, and for a bad value.
+// INVALID_ARGUMENT (BAD_CONFIG) for an unknown setting, and for a bad value.
 Result<Settings> ParseSettings(const abi::Parameters& parameters);
 
 }  // namespace onecopy::nixl

@@ -28,7 +28,7 @@ os::UniqueFd OpenByDescriptor(const os::OwnMapping& mapped) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
     struct stat found = {};
     const std::string path = entry.path().string();
-    // Looked at before it is opened: opening what is no memory file may have effects.
+    // Looked at before it is opened: opening another kind of file may have effects.
     if (::stat(path.c_str(), &found) != 0 || found.st_dev != mapped.device ||
         found.st_ino != mapped.inode) {
       continue;

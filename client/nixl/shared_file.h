@@ -14,7 +14,7 @@ struct SharedFile {
 };
 
 // The memory file (a memfd, or one below /dev/shm) that is mapped, shared, at the whole range.
-// Nothing where the memory is no such, or the file can no longer be opened.
+// Nothing if the memory is not such a file's, or the file can no longer be opened.
 std::optional<SharedFile> FindSharedFile(uintptr_t address, uint64_t bytes);
 
 }  // namespace onecopy::nixl

@@ -20,8 +20,8 @@ struct NixlCore {
 
 // The core whose code is at `address`, and the package that brought it: the one beside it
 // (…/NAME-VERSION.dist-info) whose RECORD lists that very library, with the size that it has.
-// FAILED_PRECONDITION (NIXL_UNKNOWN) where there is none: of a core that was built by hand nobody
-// knows the layouts.
+// FAILED_PRECONDITION (NIXL_UNKNOWN) if no package brought it: the layouts of a
+// core that was built by hand are unknown.
 Result<NixlCore> FindCore(const void* address);
 // The same of a library by its path.
 Result<NixlCore> FindCoreOf(const std::string& library);

@@ -1,5 +1,5 @@
 // What agents tell each other through NIXL's metadata, as text. It has no secrets: names of nodes
-// and buffers are of no use to whoever the daemons do not let at them.
+// and buffers are useless without access rights.
 #pragma once
 
 #include <string>

@@ -21,8 +21,8 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
 
   // A task must not throw. Starts a thread where all that there are have work. Signals of the
-  // process are not delivered to them. RESOURCE_EXHAUSTED (QUOTA), and the task is dropped, where
-  // there is no thread and none can be started.
+  // process are not delivered to them. RESOURCE_EXHAUSTED (QUOTA), and the task is dropped, if
+  // no thread exists and none can be started.
   Status Run(std::function<void()> task);
 
  private:

@@ -26,7 +26,7 @@ constexpr mode_t kMode = 0666;  // everybody may attach; who it is decides what 
 
 }  // namespace
 
-// Thread `attach`, but for Start and Stop.
+// Thread `attach`, except Start and Stop.
 class AttachServer::Core {
  public:
   Core(Options options, engine::Turns engine, engine::Sessions& sessions,

@@ -1,5 +1,5 @@
-// attach.sock: the kernel tells who a client is, and a client's connection is its session's life.
-// What is said there is in proto/onecopy/v1/attach.proto.
+// attach.sock: the kernel says which user a client is, and a client's connection is its session.
+// The protocol is in proto/onecopy/v1/attach.proto.
 #pragma once
 
 #include <chrono>

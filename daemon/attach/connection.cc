@@ -205,7 +205,7 @@ void Connection::OnPassDescriptor(bool file, Passed passed) {
     return Refuse({Code::kUnauthenticated, reasons::kNoSession,
                    "the first message of a connection must be Hello"});
   }
-  if (passed.cut) {  // nobody can send more than there was room for
+  if (passed.cut) {  // more than there was room for
     return RefuseDescriptors(
         std::move(passed),
         os::ErrnoStatus(EMFILE, "onecopyd could not receive the client's descriptor"));

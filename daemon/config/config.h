@@ -116,7 +116,7 @@ struct Config {
   std::string topology;  // a file; empty: what this machine says of itself
 
   Tls tls;
-  std::map<std::string, Peer> peers;      // by name or pattern: nobody else may be a peer
+  std::map<std::string, Peer> peers;      // by name or pattern: no other node may be a peer
   std::map<std::string, Export> exports;  // by name
 
   std::string log_level;

@@ -25,7 +25,7 @@ std::optional<FileUser> ParseFileUser(const std::string& text) {
   uint32_t number = 0;
   const char* const end = uid.data() + uid.size();
   const auto [stop, error] = std::from_chars(uid.data(), end, number);
-  // The last number is nobody's.
+  // The last number is not a user's.
   if (error != std::errc() || stop != end || number == UINT32_MAX) return std::nullopt;
   user.uid = number;
   return user;

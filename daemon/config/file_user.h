@@ -1,4 +1,4 @@
-// Inside the configuration: whom a right to files is given to.
+// Inside the configuration: the users to whom a right to files is given.
 #pragma once
 
 #include <cstdint>

@@ -63,7 +63,7 @@ Result<toml::table> ParseTable(std::string_view text, const std::string& file) {
     if (!IsOtherVersion(table, problems)) return table;
   } catch (const toml::parse_error& error) {
     std::string what(error.description());
-    // As `name = east` reads, to who knows no TOML.
+    // For users that do not know TOML: `name = east` lacks its quotes.
     if (what.find("could not determine value type") != std::string::npos) {
       what += ": put text in quotes";
     }

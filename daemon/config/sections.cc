@@ -38,7 +38,7 @@ void AddLimit(std::vector<SettingSpec>* keys, const std::string& name, const Lim
   constexpr int64_t kMax = 1'000'000'000;
   const auto number = [](uint64_t value) { return static_cast<int64_t>(value); };
   keys->push_back(Number(name + "_per_user", SettingType::kInteger, number(fallback.each),
-                         {1, kMax}, what + ": at most this many per user."));
+                         {1, kMax}, what + ". This is the limit for one user."));
   keys->push_back(Number(name, SettingType::kInteger, number(fallback.total), {1, kMax},
                          "The same limit for all users together."));
 }

@@ -1,5 +1,5 @@
-// Inside the configuration: which sections and keys there are, as data. The reader, its checks and
-// the commented default file are made from these tables.
+// Inside the configuration: its sections and keys, as data. The reader, its checks and the
+// commented default file are made from these tables.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ std::string ValueText(SettingType type, const SettingValue& value);
 // "text", "a duration such as \"30s\"": what a value of this type looks like.
 std::string TypeText(SettingType type);
 
-// "between 4KiB and 64MiB", "at least 1"; empty where there are no bounds.
+// "between 4KiB and 64MiB", "at least 1"; empty without bounds.
 std::string BoundsText(const SettingSpec& spec);
 
 }  // namespace onecopy::config

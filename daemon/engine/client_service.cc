@@ -29,8 +29,8 @@ void ClientService::CreateTransfer(const Principal& who, TransferRequest request
       reply(std::move(made));
     };
   }
-  // The word of who passed a descriptor alone makes a buffer a file; without a buffer it is a file
-  // of that node's.
+  // A buffer is a file only if its client passed a descriptor; without a buffer it is a file of
+  // that node.
   for (Endpoint* end : {&request.source, &request.destination}) {
     if (!end->buffer.empty() && end->fd_handle == 0) end->file.clear();
   }
@@ -122,7 +122,7 @@ Result<TransferRecord*> ClientService::FindTransfer(const Principal& who, const 
                   .why = {Code::kPermissionDenied, reasons::kNotOwner,
                           "it belongs to " + record->owner.ToString()}});
   }
-  // Whoever may not see it learns nothing, not even that it exists.
+  // A user that may not see it learns nothing, not even that it exists.
   return Status(Code::kNotFound, reasons::kTransferNotFound,
                 "node " + needs_.context.node() + " does not know a transfer " +
                     Printable(id.str()) + " of yours",

@@ -1,5 +1,5 @@
-// What clients of this node ask for, checked against who they are and handed to the part that does
-// it.
+// Requests of this node's clients: checks the client's rights and passes each request to the part
+// that serves it.
 #pragma once
 
 #include "daemon/engine/api/client_api.h"
@@ -111,7 +111,7 @@ class ClientService final : public ClientApi {
   void SetDraining(const Principal& who, bool draining, bool wait, Reply<uint64_t> reply) override;
 
  private:
-  // Lets go of the file that was opened for an order, once nobody can ask for it any more.
+  // Releases the file that was opened for a request, once no request can name it any more.
   void SettleFile(const TransferRequest& opened, const Result<TransferInfo>& made);
   void Order(const Principal& who, TransferRequest request, RangeGroups ranges,
              Reply<TransferInfo> reply);

@@ -85,7 +85,7 @@ void Engine::Drain(Task done) {
 void Engine::Stop() {
   if (state_ == nullptr || std::exchange(state_->stopped, true)) return;
   State* state = state_.get();
-  // Every transfer lets go of what it uses before what it uses goes.
+  // Every transfer releases what it uses before that goes.
   std::promise<void> idle;
   loop().Post([state, &idle] {
     state->context.draining = state->context.ending = state->context.stopping = true;

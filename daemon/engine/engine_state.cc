@@ -155,7 +155,7 @@ void Engine::State::Wire() {
     tickets.DropBuffer(buffer, why);
     if (why.reason() == reasons::kOwnerDied) sources.LoseBuffer(buffer, why);
     exporter.DropBuffer(buffer);
-    // Nobody has cancelled what is asked for from now on: there is no such buffer.
+    // What is requested from now on was not cancelled: the buffer does not exist.
     const Status gone = why.code() == Code::kCancelled
                             ? Status(Code::kNotFound, reasons::kBufferNotFound, why.message())
                             : why;
@@ -175,7 +175,7 @@ void Engine::State::Wire() {
       }
     }
     // What earlier transfers left for the next one ends too. Whose node they read from is not
-    // known any more; others' next transfer makes its key anew.
+    // known any more; others' next transfer makes its key again.
     const Buffer* buffer = grant.read ? buffers.FindById(grant.buffer) : nullptr;
     if (buffer != nullptr) context.EndLeases(buffer->region);
   });

@@ -1,4 +1,4 @@
-// What somebody may know of this node's buffers, be it a client here or another node's user.
+// What a user, of this node or another one, may see of this node's buffers.
 #pragma once
 
 #include <string>
@@ -29,7 +29,7 @@ class Inventory {
   Result<Page<BufferInfo>> BuffersSeenBy(const Principal& who, const PageRequest& page) const;
   // The grants on what `who` owns, and those to `who`.
   Result<Page<GrantInfo>> GrantsOf(const Principal& who, const PageRequest& page) const;
-  // Sums a range of a buffer, for whoever may read it.
+  // Sums a range of a buffer, if `who` may read it.
   void SumOf(const Principal& who, const Endpoint& range, Reply<BufferSum> reply);
 
  private:

@@ -1,4 +1,5 @@
-// Draining by an administrator's wish: the daemon goes on, what runs ends, and nothing new begins.
+// Draining at an administrator's request: the daemon continues, running transfers end, and new ones
+// are refused.
 #pragma once
 
 #include <cstdint>

@@ -189,7 +189,7 @@ Result<std::shared_ptr<void>> PeerService::TakeRoom(const std::string& peer, uin
   return room;
 }
 
-// A client's user of another node, who may have memory here as far as the configuration says.
+// A client's user of another node, which may have memory here as far as the configuration says.
 void PeerService::CreateBuffer(const std::string& caller, Uid uid, CreateBufferRequest request,
                                Reply<BufferInfo> reply) {
   const std::string& self = needs_.context.node();

@@ -1,4 +1,4 @@
-// This node, as a peer asks it, and as it asks itself.
+// This node's services to its peers, and to itself.
 #pragma once
 
 #include "daemon/engine/api/peer_api.h"
@@ -95,7 +95,7 @@ class PeerService final : public PeerApi {
  private:
   // A file of this node's, below a folder that it exports.
   void StartIntoFile(const std::string& caller, StartRequest request, Reply<TransferInfo> reply);
-  // Room for so much memory of buffers of that node's users, of whom it has `limit`.
+  // Room for so much memory in buffers of that node's users, which together have `limit`.
   Result<std::shared_ptr<void>> TakeRoom(const std::string& peer, uint64_t bytes, uint64_t limit);
   // A transfer that this node decides and `caller` has a part in.
   Result<TransferRecord*> FindDecided(const std::string& caller, const TransferId& id);

@@ -1,4 +1,4 @@
-// The end of a buffer at its owner's wish, whoever brings it.
+// Removes a buffer at its owner's request, from a client here or from another node.
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ class Removal {
   void Remove(const Principal& who, const std::string& name, bool force, StatusReply reply);
 
  private:
-  // `done` runs when nobody else has anything of these open.
+  // `done` runs when no other node and no client has any of these open.
   void AwaitLetGo(const std::vector<BufferId>& ids, Task done);
   void AwaitLetGo(BufferId id, Task done);
 

@@ -12,10 +12,10 @@ struct Fetched {
   os::UniqueFd fd;
 };
 
-// Blocks, no longer than `patience`. What comes is what the other daemon says it is, no more: to be
-// imported with the same care as a client's. UNAVAILABLE where nobody listens or answers, which it
-// is in another network namespace; PERMISSION_DENIED for another user's socket or a token that is
-// not known (any more).
+// Blocks, no longer than `patience`. The other daemon's word is all that
+// is known of the memory, so import it with the same care as a client's. UNAVAILABLE if no daemon
+// listens or answers, as in another network namespace; PERMISSION_DENIED for another user's socket
+// or a token that is not known (any more).
 Result<Fetched> Fetch(const Address& address, std::chrono::milliseconds patience);
 
 }  // namespace onecopy::handover

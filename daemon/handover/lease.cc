@@ -18,7 +18,7 @@ Result<std::pair<Lease, os::UniqueFd>> Lease::Make(os::EventLoop& loop,
   }
   os::UniqueFd here(pair[0]);
   os::UniqueFd there(pair[1]);
-  // Before anybody else has the other end.
+  // Before another process has the other end.
   if (::shutdown(here.get(), SHUT_RD) != 0) {
     return os::ErrnoStatus(errno, "closing a mapping's socket for what is sent to it");
   }

@@ -18,12 +18,12 @@ class Lease {
   // `released` runs when every process that has the client's end has closed it; it ends the lease.
   static Result<std::pair<Lease, os::UniqueFd>> Make(os::EventLoop& loop,
                                                      std::function<void()> released);
-  // The client reads an end of file: nobody says any more what becomes of the memory.
+  // The client reads an end of file: it will not learn what becomes of the memory.
   ~Lease() { Reset(); }
   Lease(Lease&& other) noexcept;
   Lease& operator=(Lease&& other) noexcept;
 
-  // The client reads a google.rpc.Status: it is to let go. Once.
+  // The client reads a google.rpc.Status: it must release the memory. Once.
   void Revoke(const Status& why);
 
  private:

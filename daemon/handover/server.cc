@@ -83,7 +83,7 @@ void Server::OnRequest(uint64_t number) {
   if (packet.ok() && !(*packet)->end && !(*packet)->bytes_cut) {
     os::UniqueFd fd;
     const std::string reply = Answer((*packet)->bytes, &fd);
-    // To one that does not take it: it will ask anew, by another path.
+    // To one that does not take it: it will ask again, by another path.
     (void)(fd ? os::SendPacket(socket, reply, fd.get()) : os::SendPacket(socket, reply));
   }
   Close(number);

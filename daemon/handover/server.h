@@ -25,8 +25,8 @@ struct Address {
 class Server {
  public:
   struct Limits {
-    size_t most_offers = 256;                   // that nobody has come for yet
-    size_t most_connections = 32;               // that have not said what they want
+    size_t most_offers = 256;                   // that no daemon has taken yet
+    size_t most_connections = 32;               // that have not sent a request yet
     std::chrono::milliseconds lifetime{10000};  // of an offer
     std::chrono::milliseconds patience{2000};   // with a connection
   };
@@ -38,7 +38,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Keeps `memory` and the descriptor that belongs to it until somebody comes with the token.
+  // Keeps `memory` and the descriptor that belongs to it until a process comes with the token.
   // RESOURCE_EXHAUSTED (QUOTA) where too many wait.
   Result<Address> Offer(const ImportRequest& memory, os::UniqueFd fd);
   // Takes back what has not been fetched, and listens no more.

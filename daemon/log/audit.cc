@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 4> kNames = {"off", "denied", "rights", "
 // Who asks: more than so many share one allowance.
 constexpr size_t kMaxRemembered = 4096;
 
-// What one who asks may have written.
+// How many records of one caller may be written.
 struct Allowance {
   double left = 0;
   Clock::time_point at{};
@@ -121,7 +121,7 @@ class Log {
   Options options_ ONECOPY_GUARDED_BY(mutex_);
   std::shared_ptr<log::Output> output_ ONECOPY_GUARDED_BY(mutex_);
   uint64_t dropped_ ONECOPY_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, Allowance, std::less<>> of_ ONECOPY_GUARDED_BY(mutex_);  // by who asks
+  std::map<std::string, Allowance, std::less<>> of_ ONECOPY_GUARDED_BY(mutex_);  // by caller
 };
 
 // Never destroyed: threads may write while the process ends.

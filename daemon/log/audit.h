@@ -4,8 +4,8 @@
 //                 .why = status});
 //
 // Any thread may do anything here at any time. It has a level of its own, and goes where the log
-// goes unless it has a file of its own. Of one who asks so many records a minute are written, and
-// then how many were left out: who asks without end drowns nobody else's.
+// goes unless it has a file of its own. For each caller, a number of records per minute is written,
+// and then how many were left out. So one caller cannot crowd out the records of others.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ struct Decision {
 
 struct Options {
   Level level = Level::kRights;
-  uint32_t most_per_minute = 120;  // records of one who asks
+  uint32_t most_per_minute = 120;  // records per caller
   std::string file = {};           // created, appended to; empty: the log's own output
 };
 
@@ -59,7 +59,7 @@ bool IsDenial(const Status& status);
 // is not a decision and only written by kAll.
 void Write(const Decision& decision);
 
-// How many records were never written: beyond somebody's allowance, or because the audit log's own
+// How many records were never written: beyond a caller's allowance, or because the audit log's own
 // file did not keep up. What goes to the log is counted there.
 uint64_t Dropped();
 

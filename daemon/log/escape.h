@@ -1,4 +1,4 @@
-// Inside the log: texts that may come from anybody, made harmless.
+// Escapes texts in the log that may come from any client or peer.
 #pragma once
 
 #include <cstddef>

@@ -10,8 +10,8 @@
 
 namespace onecopy::log {
 
-// Refers to what it was made from, so it lives no longer than the call that it is an argument of.
-// Names are lower_case words of ours; texts may be anybody's.
+// Refers to its sources, so it must not outlive the call that it is an argument of. Names are our
+// own lower_case words; texts may come from any client or peer.
 struct Field {
   std::string_view name;
   std::variant<std::string_view, int64_t, uint64_t, double, bool> value;

@@ -4,8 +4,8 @@
 //
 // Any thread may do anything here at any time. A record below the level costs one comparison. What
 // comes from clients and peers cannot forge lines or fields, nor steer a terminal: it is escaped.
-// Secrets (tokens, tickets, keys) are never logged. Once Open was called, nobody who logs waits for
-// what reads the log: see queued_output.h.
+// Secrets (tokens, tickets, keys) are never logged. After Open, logging never waits for the
+// reader of the log: see queued_output.h.
 #pragma once
 
 #include <atomic>
@@ -57,8 +57,8 @@ enum class Format {
   kJournal,  // structured fields
 };
 
-// Chooses where records go; before this is called they are lines on stderr, and whoever logs waits
-// until they are written. Once, before the threads that serve. Standard error itself becomes one
+// Chooses where records go; before this is called they are lines on stderr, and logging waits until
+// they are written. Once, before the threads that serve. Standard error itself becomes one
 // that refuses rather than waits, as libraries write there too. INVALID_ARGUMENT when the journal
 // is asked for and there is none; RESOURCE_EXHAUSTED where no thread can be made.
 Status Open(Format format);

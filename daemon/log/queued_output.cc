@@ -15,8 +15,8 @@
 namespace onecopy::log {
 namespace {
 
-// No more of a text than is written of it: a long one would else find no room here, and whoever
-// caused it have nothing written at all.
+// Keeps only the part of a text that will be written: else a long text might find no room here, and
+// nothing of it would be written.
 std::string Cut(std::string_view text, size_t most_bytes) {
   if (text.size() <= most_bytes) return std::string(text);
   const std::string end = "…[" + std::to_string(text.size()) + " bytes]";

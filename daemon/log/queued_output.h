@@ -1,4 +1,4 @@
-// Records that wait for their output on a thread of its own, so that whoever logs never does.
+// Queues records for an output that has its own thread, so that logging never waits.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 namespace onecopy::log {
 
 // Takes records from any thread, at the price of copying them, and hands them in order to an output
-// that may be as slow as it likes: a pipe that nobody reads, a terminal after Ctrl-S, a journal
+// that may be as slow as it likes: a pipe without a reader, a terminal after Ctrl-S, a journal
 // that hangs. At most `most_bytes` wait; of those a quarter is for warnings and errors alone. What
 // finds no room is dropped and counted, and as soon as the output moves again it is told how much.
 class QueuedOutput final : public Output {
@@ -21,7 +21,7 @@ class QueuedOutput final : public Output {
   // RESOURCE_EXHAUSTED where no thread can be made.
   static Result<std::shared_ptr<QueuedOutput>> Start(std::shared_ptr<Output> slow,
                                                      size_t most_bytes = kMaxBytes);
-  // What still waits is written by the thread, which nobody waits for.
+  // The thread writes the queued records; this does not wait for it.
   ~QueuedOutput() override;
 
   void Write(const Record& record) override;

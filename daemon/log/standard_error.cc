@@ -38,11 +38,11 @@ void WriteAll(int fd, std::string_view text) {
     const ssize_t count = ::write(fd, text.data(), text.size());
     if (count >= 0) {
       text.remove_prefix(static_cast<size_t>(count));
-    } else if (errno == EAGAIN) {  // whoever shares it has made it so
+    } else if (errno == EAGAIN) {  // another process that shares it has made it so
       pollfd room = {fd, POLLOUT, 0};
       ::poll(&room, 1, -1);
     } else if (errno != EINTR) {
-      return;  // nobody is there to be told
+      return;  // no reader is left to be told
     }
   }
 }

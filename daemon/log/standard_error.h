@@ -1,4 +1,4 @@
-// Standard error, which others of this process and of others write to as well.
+// Standard error, to which other code in this process and other processes also write.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@ namespace onecopy::log {
 
 // Makes descriptor 2 refuse what its reader has no room for, instead of waiting for it: libraries
 // write there from threads that serve. Only for pipes and terminals, by opening them again, so that
-// nobody who shares them notices; files do not wait, and what cannot be opened again (a socket,
-// another user's pipe) stays as it is. The sink below goes on to wait. Once, before there are other
-// threads.
+// other programs that share them do not notice; files do not wait, and what cannot be opened again
+// (a socket, another user's pipe) stays as it is. The sink below goes on to wait. Once, before
+// there are other threads.
 void KeepStandardErrorFromBlocking();
 
 // Whole lines on standard error, each by one call of the kernel, in colours where that is a

@@ -1,4 +1,4 @@
-// What moves chunks from one place to the next.
+// Moves chunks from one place to the next.
 #pragma once
 
 #include <memory>

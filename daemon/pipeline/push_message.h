@@ -1,4 +1,4 @@
-// What two nodes tell each other of small copies from the one to the other.
+// Messages between two nodes about small copies from one to the other.
 #pragma once
 
 #include <cstddef>

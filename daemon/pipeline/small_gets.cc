@@ -7,7 +7,7 @@
 
 namespace onecopy::pipeline {
 
-// What the connection's thread alone uses, but for `outcomes`.
+// Only the connection's thread uses this, except `outcomes`.
 struct SmallGets::Shared : std::enable_shared_from_this<Shared> {
   Shared(std::shared_ptr<Connection> connection, Explain explain, SmallOutcomes::Failed failed)
       : connection(std::move(connection)),
@@ -26,7 +26,7 @@ struct SmallGets::Shared : std::enable_shared_from_this<Shared> {
       return outcomes.Ended(number, status);
     }
     if (!why.ok()) return outcomes.Ended(number, why);
-    if (!explain && denied.empty()) return outcomes.Ended(number, status);  // nobody knows
+    if (!explain && denied.empty()) return outcomes.Ended(number, status);  // unknown
     denied.push_back(number);
     if (!explain) return;
     std::exchange(explain, nullptr)(status, [self = shared_from_this()](Status said) {

@@ -1,4 +1,4 @@
-// What has become of small copies that another thread makes.
+// Outcomes of small copies that another thread makes.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@ enum class Progress { kNoDevice, kMissing, kNotViable, kUnlikeVersions, kUnreach
 struct OverLink {
   std::vector<Candidate> candidates;
   Progress progress = Progress::kMissing;
-  Viability why;  // where there is no candidate
+  Viability why;  // why there is no candidate
 };
 
 OverLink Stopped(Progress progress, Viability why) {

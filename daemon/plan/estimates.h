@@ -1,4 +1,4 @@
-// What the planner believes about speed.
+// The rates that the planner expects.
 #pragma once
 
 #include <chrono>

@@ -23,7 +23,7 @@ std::string Text(const Path& path) {
 }
 
 // The lowest rung asks least of the machines, so its obstacle is the one to remove; that a path is
-// for other ends is no obstacle.
+// for other ends is not an obstacle.
 const Refusal& Telling(const std::vector<Refusal>& refused) {
   constexpr std::array<std::string_view, 3> kOtherEnds = {reasons::kNotApplicable,
                                                           reasons::kSameNode, reasons::kOtherNode};

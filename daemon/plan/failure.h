@@ -1,4 +1,4 @@
-// Inside the planner: how it says that there is no path.
+// Inside the planner: the error if no path is left.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The ladder of paths: every name there is, in the order in which they sound good.
+// The ladder of paths: every name, best first.
 #pragma once
 
 #include <array>

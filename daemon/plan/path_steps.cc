@@ -123,7 +123,7 @@ Path PathOfFile(const Rung& rung, const Ends& ends, const FileEnd& file) {
 }
 
 Path PathOfDirectFile(const Rung& rung, const Ends& ends, const FileEnd& file) {
-  // What is no whole block goes by way of a slot, and the longest way counts.
+  // Parts of blocks go through a slot, and the longest way counts.
   if (file.direct.edges) {
     Path path = PathOfFile(rung, ends, {.use = file.use, .pass = FilePass::kPageCache});
     path.source_staged = path.destination_staged = false;

@@ -21,7 +21,7 @@ using Assessments = std::array<Assessment, kLadder.size()>;
 // A software device moves bytes by the processor, so nothing of the default table applies to it.
 constexpr double kEmulatedBytesPerSecond = 0.5e9;
 constexpr double kEmulatedLatencySeconds = 200e-6;
-// So many slow transfers are no accident.
+// So many slow transfers are not an accident.
 constexpr uint32_t kEnoughTransfers = 2;
 // The most that finding out whether a path is still slow costs one transfer: this, or as long again
 // as it takes.

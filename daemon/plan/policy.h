@@ -1,4 +1,4 @@
-// Inside the planner: what the caller accepts.
+// Inside the planner: which paths the caller accepts.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,4 @@
-// The last transfers of one ring, as its thread saw them end: what receipts are made of, if
-// somebody asks for one.
+// The last transfers of one ring, as its thread saw them end; receipts are made of them on request.
 #pragma once
 
 #include <array>

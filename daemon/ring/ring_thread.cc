@@ -15,7 +15,7 @@ namespace {
 
 // How long rings are looked at before the thread hears of anything else.
 constexpr std::chrono::microseconds kTurn{20};
-// How long nothing may happen before a processor is offered to whoever else wants it.
+// How long nothing may happen before the thread offers its processor to others.
 constexpr std::chrono::microseconds kPolite{5};
 constexpr long kNapNanoseconds = 20'000;
 constexpr unsigned long kTimerSlackNanoseconds = 1000;

@@ -56,7 +56,7 @@ Status Prepare(const std::string& path) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "the run directory " + path + " is not a folder", kRemedy};
   }
-  // Whoever owns the folder could replace the sockets that clients trust.
+  // The folder's owner could replace the sockets that clients trust.
   if (facts.st_uid != ::geteuid() && facts.st_uid != 0) {
     return Denied("the run directory " + path + " belongs to uid " + std::to_string(facts.st_uid) +
                   ", and this daemon runs as uid " + std::to_string(::geteuid()));

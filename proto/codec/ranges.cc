@@ -14,7 +14,7 @@ Status CheckColumn(int size, int ranges, bool may_be_empty, const Field& at) {
                           std::to_string(ranges) + ": give one for each, or one for all");
 }
 
-// Strict about what makes the columns a table at all, whoever wrote them.
+// Strict, for every sender, about what makes the columns a table at all.
 Status CheckColumns(const v1::Ranges& in, const Field& at) {
   const int ranges = in.offset_bytes_size();
   ONECOPY_RETURN_IF_ERROR(CheckColumn(in.bytes_size(), ranges, false, at / "bytes"));

@@ -1,4 +1,4 @@
-// Who listens to which channel of a connection.
+// The listeners of a connection's channels.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace onecopy {
 
-// Any thread: whoever listens and then asks the peer to speak must not miss a word.
+// Any thread: a listener that then asks the peer to speak must not miss a message.
 class ChannelListeners {
  public:
   using Handler = Connection::MessageHandler;
@@ -32,7 +32,8 @@ class ChannelListeners {
     handlers_.erase(found);
   }
 
-  // Calls the channel's handler, which may end its own listening; drops what nobody listens to.
+  // Calls the channel's handler, which may end its own listening; drops messages without a
+  // listener.
   void Deliver(ChannelId channel, std::span<const std::byte> message) {
     std::shared_ptr<Handler> handler;
     {

@@ -1,5 +1,5 @@
 // Memory that this process shares with one client, through which the client's library copies what
-// lies in its own process, where nobody else reaches it.
+// lies in its own process, where no other process reaches it.
 #pragma once
 
 #include <functional>

@@ -22,7 +22,7 @@ namespace onecopy {
 class CopyRoute {
  public:
   // `steps` is what the copy really did. Runs exactly once per Copy, on executor(), after the
-  // hardware has let go of both pieces. Must not block.
+  // hardware no longer uses either piece. Must not block.
   using Done = UniqueFunction<void(Status, const StepList& steps)>;
 
   virtual ~CopyRoute() = default;

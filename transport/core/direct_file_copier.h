@@ -1,5 +1,5 @@
-// Copies between files and memory of GPUs that a drive reads and writes itself, by whatever store
-// has such a way for the file.
+// Copies between files and GPU memory that a drive reads and writes itself, by a store that can do
+// that.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace onecopy {
 // attached, and complete where the direct file does.
 class DirectFileCopier final : public Copier {
  public:
-  // Who copies between host memory and a GPU's; null: nobody.
+  // The copier between host memory and a GPU's; null: none.
   using FindCopier = std::function<Copier*(const Place& from, const Place& to)>;
 
   // `node` names this node in steps.

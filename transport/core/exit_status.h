@@ -1,4 +1,4 @@
-// What our programs say to the shell.
+// Exit statuses of our programs.
 #pragma once
 
 #include "onecopy/status.h"

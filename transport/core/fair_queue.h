@@ -1,4 +1,4 @@
-// What waits for its turn, from several flows that are to have equal shares.
+// A queue that gives several flows equal shares.
 #pragma once
 
 #include <cstddef>

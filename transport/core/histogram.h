@@ -45,7 +45,7 @@ struct SizeClasses {
 inline constexpr size_t kDurationClasses = DurationClasses::kBounds.size() + 1;
 inline constexpr size_t kSizeClasses = SizeClasses::kBoundCount + 1;
 
-// A plain value: whoever has one sees to its thread.
+// A plain value: its owner uses it on one thread.
 template <typename Classes, size_t kClasses>
 struct Histogram {
   std::array<uint64_t, kClasses> counts{};

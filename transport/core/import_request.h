@@ -39,9 +39,9 @@ struct ImportRequest {
   uint64_t dmabuf_offset = 0;  // of the piece's first byte in the descriptor's bytes
   std::string dmabuf_refusal;
 
-  // Of Region::Share: why nobody but the buffer's owner may be given this. It opens more than the
-  // piece, or the client could take bytes away from under whoever maps it. Empty: anybody may who
-  // may read and write the piece.
+  // Of Region::Share: why only the buffer's owner may be given this. It opens more than the piece,
+  // or the client could take bytes away under another process's mapping. Empty: every user that may
+  // read and write the piece can have it.
   std::string owner_only;
 
   // Of the last two: the session's slab, null where it has none, and the client's name for the

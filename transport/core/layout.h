@@ -24,11 +24,10 @@ class Layout {
  public:
   class Pieces;
 
-  // Ranges as somebody asks for them: checked one by one, and neighbours joined that follow each
-  // other without a gap. INVALID_ARGUMENT for more than kMaxRanges, for one without bytes
-  // (BAD_SIZE) and for elements that overlap one another (RANGES_OVERLAP); OUT_OF_RANGE
-  // (RANGE_OUT_OF_BUFFER) for what does not fit into 64 bits. `what` names them in the text:
-  // "source".
+  // Ranges as a request has them: checked one by one, and neighbours without a gap joined.
+  // INVALID_ARGUMENT for more than kMaxRanges, for one without bytes (BAD_SIZE) and for elements
+  // that overlap one another (RANGES_OVERLAP); OUT_OF_RANGE (RANGE_OUT_OF_BUFFER) for what does not
+  // fit into 64 bits. `what` names them in the text: "source".
   static Result<Layout> Make(std::span<const StridedRange> ranges, const std::string& what);
   // Likewise of one end of pairs. `numbers`: of each pair in what was asked for, as the text names
   // it; empty: as they come.
@@ -123,7 +122,7 @@ using LayoutRef = std::shared_ptr<const Layout>;  // null: the bytes are one ran
 struct PlacedLayout {
   const Layout* layout = nullptr;
   uint64_t at = 0;
-  uint64_t bytes = 0;  // counts where there is no layout
+  uint64_t bytes = 0;  // counts without a layout
 };
 Status CheckApart(const PlacedLayout& a, const PlacedLayout& b, const std::string& what);
 // The same between what is on one side and what is on the other, any number in one buffer.

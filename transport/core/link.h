@@ -41,7 +41,7 @@ struct GetRequest {
   const RemoteKey* key = nullptr;  // must stay valid until the get has completed
   uint64_t key_offset = 0;         // inside what the key was made for
   Span into;                       // of a region that is registered with the link
-  int lane = kAnyLane;             // of lanes(), for who measures one; normally the link chooses
+  int lane = kAnyLane;             // of lanes(), to measure one; normally the link chooses
   // What each of lanes() is believed to carry of such gets, in bytes per second; 0 for one to be
   // used only where no other can. Empty: the link judges by its ports, as do links that have no say
   // in it. Valid for as long as `key`.
@@ -96,7 +96,7 @@ class Connection {
 
   // Reader. Completes exactly once, after nothing writes to `into` any more.
   virtual void Get(const GetRequest& request, GetDone done) = 0;
-  // Reader: completes the channel's gets with CANCELLED, as soon as their memory is let go.
+  // Reader: completes the channel's gets with CANCELLED, as soon as their memory is released.
   virtual void CancelGets(ChannelId channel) = 0;
 
   // Owner: allows the peer to get `span`, of a region that is registered with the link, until
@@ -119,7 +119,7 @@ class Connection {
   // Reader: no get by this key is under way, nor will there be one.
   virtual void Release(const RemoteKey& key) = 0;
 
-  // Both: messages of one channel arrive in order; those of a channel that nobody listens to are
+  // Both: messages of one channel arrive in order; those of a channel without a listener are
   // dropped. Listening begins before Listen returns; a call of the handler may still be under way
   // when Ignore does. Send is UNAVAILABLE after Close, INVALID_ARGUMENT above kMaxMessageBytes.
   virtual void Listen(ChannelId channel, MessageHandler handler) = 0;

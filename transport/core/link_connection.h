@@ -1,5 +1,5 @@
-// What the connections of all links have in common: their thread, who listens to which channel, and
-// how a connection ends.
+// What the connections of all links have in common: their thread, the listeners of each channel,
+// and how a connection ends.
 #pragma once
 
 #include <atomic>

@@ -4,7 +4,7 @@
 //
 // What follows a lock is checked function by function; a lambda is a function of its own, so what
 // needs the mutex stands in the function that holds it, or says AssertHeld. Constructors and
-// destructors are not checked: nobody else has the object then.
+// destructors are not checked: no other thread has the object then.
 #pragma once
 
 #include <chrono>

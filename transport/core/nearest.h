@@ -1,4 +1,4 @@
-// The word that was meant by a mistyped one.
+// Finds the word that a mistyped one was probably meant to be.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Whether strided ranges of one memory have a byte in common.
+// Checks whether strided ranges of one memory share a byte.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ struct RangeGroups {
 // Fails as Scatter::Make does, with each range's number in `pairs`; with INVALID_ARGUMENT
 // (BAD_ARGUMENT) for a number that is none of the `sources` or `destinations` buffers, for more
 // than kMaxRanges ranges, and for more than kMaxBuffers pairs of buffers; as CheckGroupsApart does.
-// `asked`: ranges that these were folded from, by somebody's word; 0: as many as there are. Slow
+// `asked`: ranges that these were folded from, by the client's word; 0: as many as there are. Slow
 // for many ranges: milliseconds.
 Result<RangeGroups> GroupRanges(std::span<const RangePair> pairs, size_t sources,
                                 size_t destinations, uint64_t asked = 0);

@@ -36,9 +36,9 @@ struct DmaBuf {
 
 // Mapped bytes of one memory. Created by a Memory, shared by every operation that uses it; the
 // bytes are unmapped and given back when the last reference goes. That may block (unpinning,
-// closing a driver handle), so whoever creates a Region for long use gives its references a deleter
-// that runs on a thread for slow work (see engine::Workers). The address is for the Memory of that
-// kind and, through a Region, for a Link.
+// closing a driver handle), so code that creates a Region for long use gives its references a
+// deleter that runs on a thread for slow work (see engine::Workers). The address is for the Memory
+// of that kind and, through a Region, for a Link.
 class Region {
  public:
   // Gives the bytes back; runs after every hook.
@@ -64,12 +64,12 @@ class Region {
   const std::string& form() const { return form_; }
   void SetForm(std::string form) { form_ = std::move(form); }
 
-  // Memory that this process does not reach: the host memory through which alone it is copied, by
-  // somebody else. Null for all other; set before the region is shared.
+  // Memory that this process does not reach: the host memory through which another process
+  // copies it. Null for all other; set before the region is shared.
   const std::shared_ptr<Region>& slab() const { return slab_; }
   void SetSlab(std::shared_ptr<Region> slab) { slab_ = std::move(slab); }
 
-  // What is no memory: a file, whose bytes only its store reaches, and which has no address. Null
+  // Not memory: a file, whose bytes only its store reaches, and which has no address. Null
   // for all else; set before the region is shared.
   const std::shared_ptr<StoreFile>& file() const { return file_; }
   void SetFile(std::shared_ptr<StoreFile> file) { file_ = std::move(file); }
@@ -100,7 +100,7 @@ class Region {
   // stay in this process (NOT_SHAREABLE).
   Result<ImportRequest> Share();
 
-  // What makes bytes that network devices have written here visible to whoever reads them next; set
+  // What makes bytes that network devices have written here visible to the next reader; set
   // before the region is shared, and only where that takes a call. It may block.
   using Flush = UniqueFunction<Status()>;
   void SetFlush(Flush flush) { flush_ = std::move(flush); }
@@ -109,12 +109,12 @@ class Region {
   // later than they are said to have arrived.
   Status FlushRemoteWrites();
 
-  // A client's memory may fail whoever touches it: a page that the client took away and that is not
-  // available again, or one that the machine has lost. Any thread: whatever has moved bytes in or
-  // out looks before it says that they have arrived. ABORTED (MEMORY_FAULT) once that has happened;
-  // the bytes are then nothing's, for ever.
+  // A client's memory may fault when it is touched: a page that the client took away and that is
+  // not available again, or one that the machine has lost. Any thread: whatever has moved bytes in
+  // or out looks before it says that they have arrived. ABORTED (MEMORY_FAULT) once that has
+  // happened; the bytes are then nothing's, for ever.
   Status CheckIntact() const;
-  // Any thread: something that nobody hears of any more may still write here, so nothing is known
+  // Any thread: something that no longer reports may still write here, so nothing is known
   // of the bytes from now on: CheckIntact fails for ever, with DRIVER_FAILED.
   void Distrust() { distrusted_ = true; }
   // As above, and before new work with the bytes: RESOURCE_EXHAUSTED (NO_MEMORY) where the client's

@@ -267,7 +267,7 @@ Status CheckInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uin
 namespace {
 
 // Of one length, of a chunk: their list has 192 KiB, which malloc keeps for the next one. A longer
-// one is mapped anew each time, and its page faults take longer than all that is done with it.
+// one is mapped again each time, and its page faults take longer than all that is done with it.
 constexpr uint64_t kMostPieces = 4096;
 
 }  // namespace

@@ -35,7 +35,7 @@ struct Scatter {
       std::span<const uint32_t> numbers = {}, uint64_t asked = 0, OverlapBudget* budget = nullptr);
 
   // The same of two layouts whose ranges need not pair up: the payload is what the source's gather.
-  // `ranges` were asked for, by somebody's word.
+  // `ranges`: how many were requested, by the client's word.
   static Result<std::shared_ptr<const Scatter>> Join(Layout source, Layout destination,
                                                      uint64_t ranges,
                                                      OverlapBudget* budget = nullptr);
@@ -64,8 +64,8 @@ struct StridedCopy {
 };
 
 // INTERNAL unless every copy begins and ends inside regions of these sizes. Safe against overflow.
-// What copies memory asks this itself, in every build, whoever has checked before: a mistake above
-// it must fail one transfer, and not read or write what is another's.
+// Code that copies memory checks this itself, in every build, even after other checks: a mistake
+// above it must fail one transfer, and not read or write another user's memory.
 Status CheckInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uint64_t to_bytes);
 
 // One side of a piece of the payload: a layout whose first byte lies at `at`, or, where that is

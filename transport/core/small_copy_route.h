@@ -1,4 +1,4 @@
-// Copies that the thread which asks for them begins by itself, and looks after.
+// Copies that the requesting thread starts and follows by itself.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ struct CopyPiece {
 // both regions and whatever the copies need.
 //
 // All small copy routes of a process are used by one thread, which they never make wait, allocate
-// or lock; a route is let go on a thread that may block, with nothing of it under way. No more than
-// kMaxUnderWay copies of a route have been begun and not been seen to have ended.
+// or lock; a route is released on a thread that may block, with nothing of it under way. No more
+// than kMaxUnderWay copies of a route have been begun and not been seen to have ended.
 class SmallCopyRoute {
  public:
   static constexpr uint32_t kMaxUnderWay = 256;
@@ -68,12 +68,12 @@ class SmallCopyRoute {
   // best.
   virtual uint64_t Mark() = 0;
 
-  // Whether the hardware has let go of all that the mark names. `failure` says why one of those
-  // copies may not have arrived; it is left alone where all have.
+  // Whether the hardware no longer uses anything that the mark names. `failure` says why one of
+  // those copies may not have arrived; it is left alone where all have.
   virtual bool Reached(uint64_t mark, Status* failure) = 0;
 
-  // Any thread, but not after it may have been let go: copies that wait for another node are given
-  // up, and end as failures.
+  // Any thread, but not after it may have been released: copies that wait for another node are
+  // given up, and end as failures.
   virtual void Cancel() {}
 
   // Stays good when the route is gone.

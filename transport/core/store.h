@@ -29,8 +29,7 @@ enum class FilePass {
   kDirect,      // the device reads or writes the memory itself: one copy
   kPageCache,   // by way of the page cache: two
   kMemory,      // the file is memory, as on tmpfs: one, by the processor
-  kHostBounce,  // a library took them through host memory, and the page cache as far as anybody
-                // knows
+  kHostBounce,  // a library took them through host memory, and the page cache as far as is known
   kGpuBounce,   // a library took them through other GPU memory
 };
 
@@ -141,13 +140,13 @@ struct DirectWay {
   Status why_not;  // where there is none
 };
 
-// A descriptor that somebody has opened, whose rights alone count.
+// A descriptor that a client has opened; only its rights count.
 struct OpenFileRequest {
   int fd = -1;
   // Another one of the same file, opened with O_DIRECT; -1: there is none, and the store does
   // without: opening the file again might take rights that its owner has and the daemon has not.
   int direct_fd = -1;
-  std::shared_ptr<const void> keeps;  // the descriptors open; let go without a wait
+  std::shared_ptr<const void> keeps;  // the descriptors open; released without a wait
   std::string name;                   // for messages
   FileUse use = FileUse::kRead;
   bool read_back = false;  // what was written will be read, too
@@ -156,17 +155,17 @@ struct OpenFileRequest {
   bool is_new = false;
   uint64_t offset_bytes = 0;  // what will be read, as far as the caller knows
   std::optional<uint64_t> bytes;
-  bool fewest_copies = false;  // rather than the fastest way: somebody counts them
+  bool fewest_copies = false;  // rather than the fastest way: the request limits them
   // Instead of `fd`, `direct_fd` and `keeps`: sets them, on a thread that may wait for the file
   // system, and then others that ask for the same user and lane.
   std::function<Status(OpenFileRequest*)> open = nullptr;
   // Of what is written: makes it last, and what its name stands for. Likewise on a thread that may
   // wait; null: nothing is left to do. What is not committed leaves nothing behind once `keeps` has
-  // gone, which a thread that may wait lets go of where `open` was set.
+  // gone, which a thread that may wait releases if `open` was set.
   std::function<Status(const std::atomic<bool>& stop)> commit = nullptr;
   std::string lane = {};  // apart from that user's others; empty: with them
-  // Whose it is: reads and writes count against that user's limits and quotas, and what hangs holds
-  // up nobody else.
+  // Whose it is: reads and writes count against that user's limits and quotas, and what hangs
+  // delays no other user.
   Uid owner;
   uint32_t gid = 0;
 };
@@ -184,8 +183,8 @@ class Store {
   // once, by the caller, where that may have happened already. Set once, before the first file.
   virtual void OnChange(UniqueFunction<void()> /*changed*/) {}
 
-  // Much of what its files move will lie in this host memory of the daemon's own, which nobody else
-  // can change the pages of: the store may make it known to the kernel for as long as the region
+  // Much of what its files move will lie in this host memory of the daemon, whose pages no other
+  // process can change: the store may make it known to the kernel for as long as the region
   // lives. What it cannot make known it moves anyway.
   virtual void HoldsLong(const RegionRef& /*memory*/) {}
 

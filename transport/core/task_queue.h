@@ -24,7 +24,7 @@ class TaskQueue {
   }
 
   // Consumer: runs what was queued when it was called; true when there was something. Tasks queued
-  // meanwhile wait for the next call, so that a task that re-posts itself starves nobody.
+  // meanwhile wait for the next call, so that a task that re-posts itself starves no other task.
   bool Drain() {
     {
       const MutexLock lock(mutex_);

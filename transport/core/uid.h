@@ -1,4 +1,4 @@
-// Whom the kernel knows somebody as.
+// The user as which the kernel knows a process.
 #pragma once
 
 #include <compare>

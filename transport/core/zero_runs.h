@@ -1,4 +1,4 @@
-// What of bytes for a file may stay a hole.
+// Finds runs of zeros that can stay holes in a file.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ inline constexpr uint64_t kHoleGrain = 4096;
 inline constexpr uint64_t kLeastHole = 32 * 1024;
 
 // All of the bytes, which go to `offset` of the file, in order: what is zero for long apart from
-// the rest. Looks at one word of every 32 KiB where there is no hole, and at every byte of one.
+// the rest. Looks at one word of every 32 KiB outside holes, and at every byte of a hole.
 std::vector<FileRun> SplitAtZeros(const std::byte* data, uint64_t bytes, uint64_t offset);
 
 }  // namespace onecopy

@@ -33,7 +33,7 @@ std::optional<Order> ClientEnd::Take() {
   Order order;
   do {
     if (number >= all.ordered.load(std::memory_order_acquire)) return std::nullopt;
-    // The place is not written anew before this order has been answered, which only the one who
+    // The place is not written again before this order has been answered, which only the one who
     // takes it does.
     const Entry& entry = all.entries[number % kOrders];
     const auto get = [&entry](Entry::Word word) {

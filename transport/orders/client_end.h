@@ -27,7 +27,7 @@ class ClientEnd {
   bool IsVoid(const Order& order) const;
   void Answer(const Order& order, Outcome outcome);
 
-  // Sleeps while there is no order, no end and no `stop`; may return early.
+  // Sleeps until an order, an end or `stop`; may return early.
   void Sleep(const std::atomic<bool>& stop, std::chrono::nanoseconds limit);
   // Wakes all who sleep, after `stop` has been set.
   void WakeAll();

@@ -12,8 +12,8 @@ namespace onecopy::os {
 
 // What an acceptor does where descriptors run short.
 struct Shortage {
-  // Descriptors that are kept for whom this process serves already: nobody is let in who would
-  // leave fewer free. Of the limit on open files, at most a quarter is kept.
+  // Descriptors that are kept for connections that exist already: a new one that would leave fewer
+  // free is refused. Of the limit on open files, at most a quarter is kept.
   uint64_t keep = 0;
   // May tell one that is not taken why (RESOURCE_EXHAUSTED), and closes it.
   std::function<void(UniqueFd, const Status& why)> turned_away = {};

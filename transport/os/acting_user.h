@@ -1,4 +1,4 @@
-// Doing something for a user with no more rights than that user has.
+// Runs code for a user, with only that user's rights.
 #pragma once
 
 #include <cstdint>

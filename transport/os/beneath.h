@@ -12,12 +12,12 @@ namespace onecopy::os {
 // One regular file, opened twice where its file system takes O_DIRECT.
 struct FileBeneath {
   UniqueFd plain;
-  UniqueFd direct;  // empty where there is no such way, or it was not wanted
+  UniqueFd direct;  // empty if that does not work, or was not wanted
 };
 
 // Opens the file at `path`, relative to the folder `root`, for reading. Blocks as the file system
 // does, as LookBeneath finds it: nothing leads out of the folder, and of symbolic links only those
-// lead on that `links` says. Nothing that is no regular file is opened at all, be it for a moment.
+// lead on that `links` says. Only regular files are opened, and nothing else even for a moment.
 // A hard link counts as the file that it names. NOT_FOUND (FILE_NOT_FOUND), also of the root;
 // PERMISSION_DENIED (ACCESS_DENIED) for a link and for what this process may not read;
 // INVALID_ARGUMENT (BAD_HANDLE) for what is not a regular file. Messages call the file `name`.

@@ -15,7 +15,7 @@ namespace {
 
 using Handler = void (*)(int, siginfo_t*, void*);
 
-// A handler that was installed above ours may go on to ours, if it goes on to anybody; put above it
+// A handler that was installed above ours may call ours, if it calls any; put above it
 // once more, ours must not go on to it again and again. So each time another function is installed,
 // which goes on to its own predecessor: the chain has no circle. After so many ours stays where it
 // is, and gets what those above it pass on.

@@ -1,5 +1,5 @@
-// SIGBUS: what the kernel sends where a page of a mapping cannot be had. Other handlers of the
-// process may have been there before, or come later; each gets what is meant for it.
+// SIGBUS: the kernel sends it if a page of a mapping is not available. Other handlers of the
+// process may exist before, or come later; each gets the faults that are meant for it.
 #pragma once
 
 #include <ucontext.h>
@@ -13,15 +13,15 @@ namespace onecopy::os {
 // allocates nothing.
 using TakeFault = bool (*)(uintptr_t address, const ucontext_t& interrupted);
 
-// `take` is asked from now on, once for each fault of the processor. What nobody takes goes to the
-// handler that was there before, or ends the process as it would have. Once for each `take`, of
-// which there are kMostTakers at most. Any thread.
+// `take` is asked from now on, once for each fault of the processor. A fault that no taker takes
+// goes to the handler that was there before, or ends the process as it would have. Once for each
+// `take`, of which there are kMostTakers at most. Any thread.
 void TakeBusFaults(TakeFault take);
 inline constexpr int kMostTakers = 4;
 
-// Where somebody has installed a handler since, ours comes before that again, and that gets what
-// ours does not take. To be called before bytes are touched that may be missing: one system call.
-// Installs nothing where nobody takes faults. Any thread.
+// If another library has installed a handler since, puts ours before it again; that one then gets
+// what ours does not take. To be called before bytes are touched that may be missing: one system
+// call. Installs nothing without a taker. Any thread.
 void StayBeforeOthers();
 
 }  // namespace onecopy::os

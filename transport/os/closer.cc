@@ -24,14 +24,14 @@ struct Closer::Shared {
   size_t threads ONECOPY_GUARDED_BY(mutex) = 0;
   size_t idle ONECOPY_GUARDED_BY(mutex) = 0;
 
-  // Somebody's that nobody serves; queues.end() where there is none.
+  // A client's queue that no thread serves; queues.end() if there is none.
   auto Next() ONECOPY_REQUIRES(mutex) {
     auto next = queues.begin();
     while (next != queues.end() && served.contains(next->first)) ++next;
     return next;
   }
 
-  // How many have work that nobody does.
+  // How many have work that no thread does.
   size_t Unserved() const ONECOPY_REQUIRES(mutex) {
     size_t unserved = 0;
     for (const auto& [payer, work] : queues) unserved += served.contains(payer) ? 0 : 1;

@@ -1,5 +1,5 @@
-// Closing what others have passed, where it may block: the last close of a socket may wait for its
-// far end, and any close of a file for a file system that never answers.
+// Closes descriptors that clients have passed, on threads that may block: the last close of a
+// socket may wait for its far end, and any close of a file for a file system that never answers.
 #pragma once
 
 #include <condition_variable>
@@ -37,11 +37,11 @@ class Closer {
   const std::shared_ptr<Shared> shared_;
 };
 
-// A descriptor that somebody has passed: closed by the closer, whoever lets it go.
+// A descriptor that a client has passed: the closer closes it, whichever thread releases it.
 class PassedFd {
  public:
   PassedFd() = default;
-  // One that nobody else has passed: closed by whoever lets it go.
+  // One of our own: closed by the thread that releases it.
   PassedFd(UniqueFd fd) : fd_(std::move(fd)) {}  // NOLINT(google-explicit-constructor)
   PassedFd(UniqueFd fd, std::shared_ptr<Closer> closer, Uid payer)
       : fd_(std::move(fd)), closer_(std::move(closer)), payer_(std::move(payer)) {}

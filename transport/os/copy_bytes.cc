@@ -7,7 +7,7 @@ namespace {
 
 // Elements that are at least half a cache line apart are asked for this far ahead: a processor by
 // itself keeps too few of their lines on the way, and does not look beyond a page. Closer ones it
-// follows, and asking would only cost time. An address that is nobody's is no fault here.
+// follows, and asking would only cost time. An address without a guard is not a fault here.
 constexpr size_t kMinToAskFor = 32;
 constexpr size_t kAheadBytes = 4096;
 constexpr size_t kAheadElements = 8;  // at the least

@@ -1,4 +1,5 @@
-// What a descriptor of another process is, found out without asking whatever stands behind it.
+// Says what kind of thing a descriptor of another process is, without a call to what stands behind
+// it.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@ enum class DescriptorKind {
   kOther,
 };
 
-// Asks the kernel alone: a file of a file system that a process serves may never answer, and so
-// hold up whoever asks it anything, or closes it.
+// Asks the kernel alone: a file system that a process serves may never answer, and then any thread
+// that asks such a file anything, or closes it, waits for ever.
 DescriptorKind KindOf(int fd);
 
 // "a socket", "a pipe", "a directory", …: for messages.

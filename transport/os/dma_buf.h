@@ -1,4 +1,4 @@
-// What the kernel says about a descriptor that is said to be a dma-buf.
+// What the kernel says about a descriptor that a client calls a dma-buf.
 #pragma once
 
 #include <cstdint>

@@ -62,7 +62,7 @@ class Search {
     found_.names.push_back(name);
     const fs::path above = folder.parent_path();
     if (!above.filename().string().starts_with(kSubsystem)) return Add(name, folder);
-    // What several controllers reach is no one's of them.
+    // A drive that several controllers reach belongs to none of them.
     bool any = false;
     for (const std::string& controller : sysfs::List(above.string())) {
       if (!IsController(controller)) continue;

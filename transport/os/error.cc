@@ -32,7 +32,7 @@ Meaning MeaningOf(int error) {
       return {Code::kResourceExhausted, reasons::kNoMemory};
     case ENFILE:
     case EMFILE:
-    case ETOOMANYREFS:  // that lie in sockets and nobody has taken yet
+    case ETOOMANYREFS:  // that lie in sockets and were not taken yet
       return {Code::kResourceExhausted, reasons::kOpenFiles};
     case EINVAL:
     case EISDIR:

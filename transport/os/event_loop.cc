@@ -142,12 +142,13 @@ bool EventLoop::RunEpoll(Clock::duration timeout) {
   for (int i = 0; i < ready; ++i) {
     const int fd = events[static_cast<size_t>(i)].data.fd;
     if (fd == wake_.get()) {
-      // Whoever woke the loop did so before it goes on: an order that ThreadSanitizer knows, too.
+      // A thread that woke the loop did so before it goes on: an order that ThreadSanitizer knows,
+      // too.
       uint64_t count = 0;
       [[maybe_unused]] const ssize_t got = ::read(fd, &count, sizeof count);
       continue;
     }
-    // Looked up anew for each event: a handler before this one may have ended the watch.
+    // Looked up again for each event: a handler before this one may have ended the watch.
     const auto watched = watched_.find(fd);
     if (watched == watched_.end()) continue;
     const std::shared_ptr<Watched> keep = watched->second;
@@ -179,7 +180,7 @@ void EventLoop::Run() {
     if (poller_) Poll();
     worked |= std::exchange(poller_found_, false);
 
-    // The time is read only where somebody wants to spin: most loops do not.
+    // The time is read only if a poller wants to spin: most loops do not.
     Clock::duration sleep = UntilNextTimer();
     const bool polling = poller_ && poller_busy_;
     const Clock::duration spin = polling ? poller_spin_ : spin_;

@@ -49,8 +49,8 @@ class EventLoop final : public Executor {
 
   // Called at least once per turn while it returns true (work outstanding); the loop then polls for
   // `spin`, and after that naps for `nap` between turns instead of sleeping. Wake it with
-  // KickPoller after it returned false. The spin begins anew whenever it says with PollerFound that
-  // something has ended.
+  // KickPoller after it returned false. The spin begins again whenever it reports with PollerFound
+  // that something has ended.
   void SetPoller(std::function<bool()> poller, Clock::duration spin, Clock::duration nap);
   void KickPoller() { poller_busy_ = true; }
   void PollerFound() { poller_found_ = true; }

@@ -14,7 +14,7 @@
 namespace onecopy::os {
 
 // What the handler reads, on any thread at any time. `version` is odd while an entry changes; one
-// that covers a faulting address does not change, as whoever touches the mapping keeps its guard.
+// that covers a faulting address does not change, as code that touches the mapping keeps its guard.
 struct FaultGuard::Entry {
   std::atomic<uint64_t> version{0};
   std::atomic<uintptr_t> begin{0};

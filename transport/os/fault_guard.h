@@ -1,5 +1,4 @@
-// Mappings that may fault under whoever touches them: a client's memory, of which a page may not be
-// there when it is needed.
+// Mappings that may fault when they are touched: a client's memory, in which a page may be missing.
 #pragma once
 
 #include <atomic>
@@ -13,8 +12,8 @@ namespace onecopy::os {
 using FaultFlag = std::shared_ptr<std::atomic<bool>>;
 
 // While it lives, SIGBUS at an address of [data, data + bytes) does not end the process: all of the
-// mapping is replaced by private zeroed memory, the flag is set, and whoever touched it, our code
-// or a library's on any thread, goes on, with bytes that count for nothing. So look at the flag
+// mapping is replaced by private zeroed memory, the flag is set, and the code that touched it, ours
+// or a library's on any thread, goes on with bytes that must not be used. So look at the flag
 // after touching them, and before saying that they have arrived anywhere.
 //
 // `data` and `bytes` are those of a whole mapping (os::Mapping), which must outlive this. A signal

@@ -1,6 +1,6 @@
 // Memory of others that this process touches, and that may lose pages under it: a file that
-// somebody has mapped, and that is cut short meanwhile. Nothing may be put in the place of what has
-// gone, as os::FaultGuard does with mappings of our own: others look at it, too.
+// a program has mapped, and that is cut short meanwhile. Missing pages must not be replaced, as
+// os::FaultGuard does in mappings of our own: other code looks at them, too.
 #pragma once
 
 #include <cstddef>

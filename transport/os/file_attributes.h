@@ -1,4 +1,4 @@
-// What a file has beside its bytes, mode and owner.
+// A file's attributes beside its bytes, mode and owner.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Sleeping on a word of shared memory, and waking who sleeps there.
+// Sleeps on a word of shared memory, and wakes the threads that sleep there.
 #pragma once
 
 #include <atomic>

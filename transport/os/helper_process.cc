@@ -175,7 +175,7 @@ Result<HelperOutcome> RunHelper(const HelperRequest& request) {
   Reader reader(output.read.get(), errors.read.get(), process.get(), request.most_output);
   if (process) reader.ReadUntil(deadline, outcome);
   outcome.ended = process && reader.process_ended();
-  // Before it is waited for: until then its number, and so its group's, is nobody else's.
+  // Before it is waited for: until then its number, and so its group's, is not reused.
   ::kill(-pid, SIGKILL);
   if (process && !outcome.ended) {
     pollfd waiting{process.get(), POLLIN, 0};

@@ -1,4 +1,4 @@
-// A program that does something which may crash, hang or never end, in a process of its own.
+// Runs a program that may crash, hang or never end, in a process of its own.
 #pragma once
 
 #include <chrono>

@@ -30,7 +30,7 @@ void FillRandom(void* into, size_t bytes) {
   while (bytes > 0) {
     const ssize_t got = ::getrandom(at, bytes, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) std::abort();  // a kernel without getrandom: there is no safe way on
+    if (got <= 0) std::abort();  // a kernel without getrandom: nothing safe is left to do
     at += got;
     bytes -= static_cast<size_t>(got);
   }

@@ -13,7 +13,7 @@ std::string HostName();
 
 // Equal for all processes of one running kernel, containers included; different after a reboot.
 // Read until it has been read once, and the same from then on. Empty where it could not be read yet
-// (no descriptors left): then it equals nobody's, and must not be compared as if it did.
+// (no descriptors left): then it is unknown, and must not be compared.
 std::string HostIdentity();
 
 // Bytes that could be allocated without swapping, within the limits of this process's cgroup.

@@ -91,7 +91,7 @@ Result<Mapping> MapHugePages(uint64_t bytes) {
   const Mapping before(begin, lead);
   Mapping wanted(begin + lead, whole);
   const Mapping behind(begin + lead + whole, kHugePageBytes - lead);
-  // Whoever lacks either has the bytes nonetheless.
+  // A process without either has the bytes nonetheless.
   (void)::madvise(wanted.data(), whole, MADV_HUGEPAGE);
   (void)::madvise(wanted.data(), whole, MADV_DONTFORK);
   return wanted;

@@ -28,7 +28,7 @@ class Mapping {
   uint64_t bytes_ = 0;
 };
 
-// A memfd of that size, sealed against any change of it, so that whoever maps it can never fault.
+// A memfd of that size, sealed against any change of it, so that mappings of it never fault.
 Result<UniqueFd> SealedMemfd(const std::string& name, uint64_t bytes);
 
 // Maps `bytes` of a file, shared and writable, from `offset` (a multiple of the page size) on.

@@ -25,7 +25,7 @@ class NamespaceNames {
   // Processes of the same namespaces have one name, and a name is never given to others, though the
   // kernel uses its numbers again: a container gone whose name has been forgotten since comes back
   // as another. Where neither the kernel shows the numbers nor the client (WithShown), each is
-  // alone: a control group may be anybody's, and several containers'.
+  // alone: a control group does not identify a container, and several can share one.
   Name Of(const ProcessNamespaces& seen);
 
  private:

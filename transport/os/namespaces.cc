@@ -40,8 +40,8 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// A map is shown as the reader's namespace sees it: equal texts are those of one namespace, but for
-// an identical map that only a user with all rights over the outer namespace can write.
+// A map is shown as the reader's namespace sees it: equal texts are those of one namespace, except
+// for an identical map that only a user with all rights over the outer namespace can write.
 bool HasOwnUserMap(int32_t pid) {
   const std::string map = ReadAll("/proc/" + std::to_string(pid) + "/uid_map");
   return !map.empty() && map == ReadAll("/proc/self/uid_map");
@@ -68,7 +68,7 @@ void ForEachEntry(const std::string& folder, const std::function<bool(const std:
   while (!error && entry != end && use(entry->path().filename())) entry.increment(error);
 }
 
-// The kernel gives the number of a group's folder to no other until the machine starts anew.
+// The kernel gives the number of a group's folder to no other until the machine starts again.
 bool FindGroup(const std::string& root, const std::string& path, const std::string& prefix,
                ProcessNamespaces* found) {
   struct stat facts {};

@@ -114,7 +114,7 @@ Status NewFile::Resemble() const {
   std::optional<uint32_t> mode = replaced_ ? replaced_->mode : mode_;
   if (replaced_ && (replaced_->uid != ::geteuid() || replaced_->gid != ::getegid()) &&
       ::fchown(fd(), replaced_->uid, replaced_->gid) != 0) {
-    // Not ours to give away: then nobody may run it as the owner that it no longer has.
+    // Not ours to give away: then no user may run it as the owner that it no longer has.
     *mode &= 0777;
   }
   if (mode && ::fchmod(fd(), *mode) != 0) {

@@ -1,6 +1,6 @@
-// Connections that have not shown yet what they are for. They cost descriptors, which are bounded;
-// so that nobody who keeps many of them keeps others out, it is the oldest that go where there are
-// too many, and not the next that comes: one that means well shows itself within moments.
+// Connections that have not identified themselves yet. They cost descriptors, which are bounded. If
+// there are too many, the oldest are closed, and not the next one: so a caller that keeps many open
+// cannot keep others out. Honest connections identify themselves within moments.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ class Newcomers {
  public:
   using Id = uint64_t;  // never 0; grows with each
 
-  // `who` names those who are told apart, as an address or a user. `put_out` ends the connection,
-  // where PutOut chooses it; it is forgotten then.
+  // `who` names the caller, as an address or a user. `put_out` ends the connection if PutOut
+  // chooses it; it is forgotten then.
   Id Enter(const std::string& who, Task put_out);
   // It has shown itself, or is gone. One that is not known, or 0, is not an error.
   void Leave(Id id);
@@ -28,7 +28,8 @@ class Newcomers {
   size_t size() const { return entries_.size(); }
   size_t of(const std::string& who) const;
 
-  // Ends the oldest one of `who`, or, without, of whoever has the most. False where there is none.
+  // Ends the oldest one of `who`; without an argument, of the caller that has most. False if there
+  // is none.
   bool PutOut(const std::string& who);
   bool PutOut();
 

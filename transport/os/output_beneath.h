@@ -1,4 +1,4 @@
-// One file below a folder, as what bytes are written to.
+// One file below a folder, open for writing.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What of this process lies at an address.
+// Finds the mapping of this process at an address.
 #pragma once
 
 #include <sys/types.h>

@@ -13,7 +13,7 @@
 
 namespace onecopy::os {
 
-// That the kernel lets anybody send in one packet (SCM_MAX_FD).
+// The most that the kernel allows in one packet (SCM_MAX_FD).
 inline constexpr size_t kMaxPassedFds = 253;
 
 struct Packet {

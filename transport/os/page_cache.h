@@ -1,4 +1,4 @@
-// What of a file is in the page cache.
+// Which parts of a file are in the page cache.
 #pragma once
 
 #include <cstdint>

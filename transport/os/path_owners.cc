@@ -26,7 +26,7 @@ namespace {
 constexpr int kMostLinksOnPath = 40;  // as the kernel's own limit
 constexpr uid_t kNobody = 65534;      // as the kernel shows users without a number here
 
-// Whether every user of the machine has a number here: then nobody is a user like others.
+// Whether every user of the machine has a number here: then "nobody" is a user like others.
 bool SeesAllUsers() {
   std::ifstream map("/proc/self/uid_map");
   uint64_t inside = 0;

@@ -21,8 +21,8 @@ enum class PathTrust {
 // folder that others may write to, be it sticky or not, for what lies in one that is not sticky,
 // and with kOwnersAlone for what another user owns at all, and for a folder at the end that others
 // may write to. The user's own group and root's are not others. Where root has no number in this
-// user namespace, what belongs to nobody may be root's, and counts so. Looks only once: what it has
-// found to be nobody else's to exchange stays so.
+// user namespace, files without an owner there may be root's, and count as root's. Looks only once:
+// if no other user could exchange a path then, none can later.
 Status CheckPathOwners(const std::string& path, PathTrust trust);
 
 }  // namespace onecopy::os

@@ -23,7 +23,7 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // False where there is no thread, and none can be made.
+  // False without a thread, if none can be made.
   bool Post(Task task);
 
  private:

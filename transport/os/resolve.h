@@ -1,4 +1,4 @@
-// Names of machines.
+// Resolves names of machines.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Threads of a library's own, in programs of others.
+// Keeps the program's signals away from threads that a library starts.
 #pragma once
 
 #include <csignal>

@@ -79,7 +79,7 @@ InetQuery QueryFor(const End& own, const End& far) {
   return query;
 }
 
-// The kernel answers such a question while it is being sent. No value: there is no such socket.
+// The kernel answers such a question while it is being sent. No value: no such socket.
 Result<std::optional<inet_diag_msg>> Ask(const InetQuery& query) {
   const UniqueFd netlink(
       ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));

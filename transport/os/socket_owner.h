@@ -1,5 +1,4 @@
-// Who is at the other end of a connection that does not leave this machine, over TCP or a Unix
-// socket.
+// The process at the other end of a connection inside this machine, over TCP or a Unix socket.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +14,13 @@ struct FarSocket {
 };
 
 // The far socket of the connected TCP socket `fd`, as the kernel's socket tables have it
-// (sock_diag). One that nobody has accepted yet is nobody's, so ask once it has spoken. No value
+// (sock_diag). One that was not accepted yet has no owner, so ask once it has spoken. No value
 // when that socket is not in this network namespace: the far end is another machine or container.
 // Does not block.
 //
 // Fails when the kernel does not answer, and with UNAVAILABLE when the connection is ending: a
-// socket that its process has closed already belongs to nobody, so what it left unread must not be
-// taken for anybody's.
+// socket that its process has closed has no owner, so bytes that it left unread must not be
+// attributed to any process.
 Result<std::optional<FarSocket>> FindFarSocket(int fd);
 
 // Whether the process `pid` has the socket open that the connected Unix socket `fd` leads to. No

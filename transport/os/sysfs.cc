@@ -53,7 +53,7 @@ std::string PciAddressOf(const std::string& path) {
   std::string address;
   for (const fs::path& part : real) {
     const std::string name = part.string();
-    // Folders of host bridges ("pci0000:15") are no addresses.
+    // Folders of host bridges ("pci0000:15") are not addresses.
     if (std::count(name.begin(), name.end(), ':') != 2) continue;
     if (const auto normal = NormalPciAddress(name)) address = *normal;
   }

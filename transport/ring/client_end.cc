@@ -89,7 +89,7 @@ bool ClientEnd::Reap(Ended* ended) {
   Shared& ring = shared();
   const uint64_t completed = ring.completed.load(std::memory_order_acquire);
   if (completed == reaped_) {
-    // The daemon stops where nobody reads, and must hear that there is room again.
+    // The daemon stops if the client does not read, and must hear that there is room again.
     if (std::exchange(no_room_, false)) WakeDaemon();
     return false;
   }

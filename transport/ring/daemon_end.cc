@@ -30,7 +30,7 @@ DaemonEnd::Taken DaemonEnd::Take(Request* request) {
     }
   }
   // What is under way has its room, and so has this one. A number from the future, or from long
-  // ago, is no number of read completions.
+  // ago, is not a number of read completions.
   const uint64_t reaped = shared().reaped.load(std::memory_order_acquire);
   if (reaped > completed_ || completed_ - reaped > kCompletions) {
     broken_ = true;

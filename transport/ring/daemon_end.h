@@ -14,7 +14,7 @@
 
 namespace onecopy::ring {
 
-// What a submission says, copied once and checked by nobody yet.
+// What a submission says, copied once and not checked yet.
 struct Request {
   uint64_t number = 0;  // the daemon's own count of it
   bool torn = false;    // the entry claims to be another one

@@ -57,7 +57,7 @@ struct alignas(64) Completion {
 };
 inline constexpr uint64_t kReasonBytes = (Completion::kWords - Completion::kReason) * 8;
 
-// What a ring is, or why it is no more.
+// Whether a ring is open, or why not.
 enum class State : uint32_t { kOpen, kBroken, kEnded };
 
 // All numbers only grow; entry n of a ring is number n modulo the ring's size.

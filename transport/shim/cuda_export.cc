@@ -192,7 +192,7 @@ class Place {
   const Facts& facts() const { return facts_; }
   CUdevice device() const { return device_; }
 
-  // Before everything else. Refuses what is no memory of a GPU.
+  // Before everything else. Refuses what is not memory of a GPU.
   Status Find(uint64_t bytes, Managed managed = Managed::kNot) {
     if (bytes == 0) {
       return {Code::kInvalidArgument, reasons::kBadSize, "a range of no bytes",
@@ -360,7 +360,7 @@ Result<CudaDmaBuf> ExportCudaDmaBuf(const CudaApi& api, uintptr_t device_pointer
   Place place(api, device_pointer);
   ONECOPY_RETURN_IF_ERROR(place.Find(bytes));
   ONECOPY_RETURN_IF_ERROR(place.Enter());
-  // What lies beyond the allocation may be another one's, which is nobody's wish.
+  // Bytes beyond the allocation may belong to another one, which must not be exported.
   ONECOPY_RETURN_IF_ERROR(place.FindAllocations(bytes).status());
   return ExportDmaBuf(api, place.device(), device_pointer, bytes);
 }

@@ -59,7 +59,7 @@ Result<CudaAllocation> FindCudaAllocation(const CudaApi& api, uintptr_t device_p
 //
 // FAILED_PRECONDITION (NOT_SHAREABLE) for memory that no other process can map, with its kind and
 // what to use instead; OUT_OF_RANGE (RANGE_OUT_OF_BUFFER) for a range that ends beyond its
-// allocation; INVALID_ARGUMENT (BAD_SIZE) for no bytes; as LoadCuda where there is no driver.
+// allocation; INVALID_ARGUMENT (BAD_SIZE) for no bytes; as LoadCuda without a driver.
 Result<CudaExport> ExportCuda(uintptr_t device_pointer, uint64_t bytes);
 enum class DmaBufs { kExport, kLeave };  // where network devices are to reach it
 Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes,

@@ -182,8 +182,8 @@ struct CuFileApi {
 Result<std::shared_ptr<const CuFileApi>> LoadCuFile(const std::string& path = {});
 
 // Opens the driver, which may crash, hang, and takes a second; once in a process. `compatibility`:
-// whether bytes may go through host memory instead, without a word; a library that has no such
-// parameter does as its own configuration says. Counts from now on, where the library can.
+// whether bytes may silently go through host memory instead; a library without this parameter
+// does as its own configuration says. Counts from now on, where the library can.
 cufile::Error OpenCuFileDriver(const CuFileApi& api, bool compatibility);
 
 // "CU_FILE_DRIVER_NOT_INITIALIZED (5001)", with the CUDA driver's number where it has failed.

@@ -13,8 +13,8 @@ namespace onecopy::shim {
 class Library {
  public:
   // Opens `path`, or, where that is empty, `soname` by the system's search order. Any thread.
-  // FAILED_PRECONDITION with `missing` (of reasons.h) as its reason when there is no such library
-  // or it cannot be loaded; the text is the loader's own. `key` is the library's name in the
+  // FAILED_PRECONDITION with `missing` (of reasons.h) as its reason if the library does not
+  // exist or cannot be loaded; the text is the loader's own. `key` is the library's name in the
   // section [libraries] of the configuration, for the remedy, which says to install `package`.
   static Result<Library> Open(const std::string& path, const std::string& soname,
                               const std::string& key, std::string_view missing,

@@ -42,9 +42,9 @@ class Nvlink {
   Nvlink& operator=(const Nvlink&) = delete;
 
   // Bytes of payload that the GPU has sent since some beginning, over all links; to a KiB. Nothing
-  // where nobody counts.
+  // without counters.
   std::optional<uint64_t> SentBytes(const std::string& uuid) const;
-  // Whether NVLink joins the two; nothing where nobody knows.
+  // Whether NVLink joins the two; nothing if unknown.
   std::optional<bool> Joins(const std::string& uuid, const std::string& other) const;
 
  private:

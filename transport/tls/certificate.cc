@@ -48,7 +48,7 @@ std::optional<std::pair<uint32_t, std::string_view>> ParseUser(std::string_view 
   if (at == std::string_view::npos || !IsName(std::string(text.substr(at + 1)))) return {};
   uint32_t uid = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + at, uid);
-  // The last number is nobody's, to the kernel too.
+  // The last number is not a user's, to the kernel too.
   if (error != std::errc() || end != text.data() + at || uid == UINT32_MAX) return {};
   if (std::to_string(uid) != text.substr(0, at)) return {};
   return std::pair(uid, text.substr(at + 1));

@@ -1,4 +1,4 @@
-// X.509 certificates as onecopy uses them, and lists of those that count no more.
+// X.509 certificates as onecopy uses them, and lists of revoked ones.
 #pragma once
 
 #include <chrono>
@@ -57,7 +57,7 @@ class Certificate {
   X509Ref x509_;
 };
 
-// First the one that somebody presents, then what leads from it to an authority.
+// First the certificate that the far end presents, then those that lead from it to an authority.
 using Chain = std::vector<Certificate>;
 
 // At least one; INVALID_ARGUMENT (BAD_CONFIG) with OpenSSL's words otherwise.

@@ -17,7 +17,7 @@ namespace {
 using Ssl = std::unique_ptr<SSL, Freer<SSL_free>>;
 using Secret = SecretBytes<48>;
 
-// What a lane speaks: so that nobody is led to another service of a node by its certificate.
+// What a lane speaks: so that a certificate of a node cannot lead to another service of it.
 constexpr unsigned char kProtocol[] = "\x0eonecopy-lane/1";
 
 int HexDigit(char c) {
@@ -27,7 +27,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-// False for what is no hexadecimal number of a secret's length.
+// False unless it is a hexadecimal number of a secret's length.
 bool ReadHex(std::string_view text, Secret& secret) {
   constexpr size_t kMaxBytes = 48;
   if (text.size() % 2 != 0 || text.size() / 2 > kMaxBytes) return false;

@@ -83,7 +83,7 @@ Status Identity::Read(const Files& files) {
     X509_STORE_set_verify_cb(store_.get(), ForgiveMissingLists);
   }
   X509_STORE_set_flags(store_.get(), flags);
-  ERR_clear_error();  // an authority that is there twice is no error
+  ERR_clear_error();  // an authority that is there twice is not an error
 
   expiries_.push_back(
       {"the certificate of this node", files.certificate, own().NotBefore(), own().NotAfter()});

@@ -1,4 +1,5 @@
-// Who this node is, and whom it believes: the files of [tls], read once and checked.
+// This node's certificate and key, and the authorities that it trusts: the files of [tls], read
+// once and checked.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ struct Files {
   std::string ca;           // whose certificates peers must have
   std::string certificate;  // this node's, with those between it and the CA
   std::string key;          // of that certificate
-  std::string crl;          // certificates that count no more; empty: there is no such list
+  std::string crl;          // revoked certificates; empty: no such list
 
   friend bool operator==(const Files&, const Files&) = default;
 };
@@ -44,13 +45,14 @@ class Identity {
   // both, or not for `node`.
   static Result<std::shared_ptr<const Identity>> Load(const Files& files, const std::string& node);
 
-  // Whether what somebody presents as `node` proves it, now: signed by one of the authorities, not
-  // revoked, valid, for this side, and for that name. UNAUTHENTICATED (CERT_REJECTED) otherwise.
+  // Whether what the far end presents as `node` proves that now: signed by one of the authorities,
+  // not revoked, valid, for this side, and for that name. UNAUTHENTICATED (CERT_REJECTED)
+  // otherwise.
   Status Verify(const Chain& presented, const std::string& node, Side side) const;
 
-  // The uid of the user whom what somebody presents proves to be one of `node`'s, now: likewise
-  // signed, valid and not revoked, as a client's, and as Certificate::UserAt has it.
-  // UNAUTHENTICATED (CERT_REJECTED) otherwise.
+  // The uid of the user of `node` whose certificate the far end presents, now: likewise signed,
+  // valid and not revoked, as a client's, and as Certificate::UserAt has it. UNAUTHENTICATED
+  // (CERT_REJECTED) otherwise.
   Result<uint32_t> VerifyUser(const Chain& presented, const std::string& node) const;
 
   const std::string& ca() const { return ca_; }                    // PEM

@@ -13,8 +13,8 @@ Status BadFile(const std::string& path, const std::string& why, const std::strin
 // The text of a file; fails, naming it, where it cannot be read or is too long to be one of these.
 Result<std::string> ReadPem(const std::string& path);
 
-// The same of a private key, which nobody but its owner may read: PERMISSION_DENIED
-// (ACCESS_DENIED) where others may. A key of root's may be read by a group, which is how a service
+// The same of a private key, which only its owner may be able to read: PERMISSION_DENIED
+// (ACCESS_DENIED) if others can. A key of root's may be read by a group, which is how a service
 // gets it. What is looked at is what is read, whatever the name refers to a moment later.
 Result<std::string> ReadPrivateKey(const std::string& path);
 

@@ -34,7 +34,7 @@ std::string TextOf(BIO* bio);
 // The oldest complaint of this thread's OpenSSL; all of them are forgotten.
 std::string Complaint();
 
-// For OpenSSL's readers: there is no password, and no terminal is asked for one.
+// For OpenSSL's readers: gives no password, and asks no terminal for one.
 int NoPassword(char*, int, int, void*);
 
 // `text` with what could steer a terminal or forge a line of a log as '?'.

@@ -154,7 +154,7 @@ Opener::What Opener::Open(std::span<const std::byte> record, std::span<const iov
   EVP_CIPHER_CTX* const context = key_->context();
   const std::byte* at = record.data() + kRecordHeaderBytes;
   size_t left = ContentOf(record.size());
-  std::array<std::byte, kKeyUpdateBytes> beginning{};  // of what is no payload
+  std::array<std::byte, kKeyUpdateBytes> beginning{};  // of records without payload
   size_t begun = 0;
   int done = 0;
   for (const iovec& piece : pieces) {

@@ -82,7 +82,7 @@ class Opener {
     kData,     // the content was written
     kNothing,  // no payload: a new key, for example
     kEnd,      // the other end has nothing more to say
-    kBroken,   // somebody else's record, or one that this end cannot use
+    kBroken,   // not the far end's record, or one that this end cannot use
   };
   // Opens a whole record into these pieces, which have room for its content. What is written may
   // not be used unless this says kData.

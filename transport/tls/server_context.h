@@ -1,4 +1,4 @@
-// Inside transport/tls: TLS of servers whose protocol is OpenSSL's user's, as of HTTP.
+// Inside transport/tls: TLS for servers of other protocols, such as HTTP.
 #pragma once
 
 #include <openssl/ssl.h>

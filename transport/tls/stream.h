@@ -1,4 +1,4 @@
-// The bytes of an encrypted lane, between a socket and those who send and receive.
+// The bytes of an encrypted lane, between a socket and the code that sends and receives.
 #pragma once
 
 #include <sys/types.h>
@@ -29,13 +29,13 @@ class Stream {
   // As sendmsg. What it takes it has sealed, and its memory is not needed any more; what the socket
   // does not take of that goes with the next call, or with Flush.
   ssize_t Send(const iovec* pieces, size_t count, bool more);
-  // As recvmsg: 0 where the other end has said that there is no more, EPROTO for what is not its.
+  // As recvmsg: 0 if the other end has closed the stream, EPROTO for records that are not its own.
   ssize_t Receive(const iovec* pieces, size_t count);
 
   // False, with errno, where something is left to be sent.
   bool Flush();
   bool unsent() const { return sent_ < sealed_; }
-  // Whether Receive has more to give or to do before the socket has: which nobody is woken for.
+  // Whether Receive has more to give or to do before the socket has: epoll does not report that.
   bool buffered() const;
 
  private:

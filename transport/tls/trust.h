@@ -1,5 +1,4 @@
-// The identity that counts now, for everybody who needs it, and its replacement while connections
-// are open.
+// The current identity of this node, and its replacement while connections are open.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,8 @@ class Trust {
   };
   Current Now() const;
 
-  // Whoever was believed at an earlier generation, or longer ago than this, is looked at again
-  // before it is believed further: dates pass without any change.
+  // A far end that was verified at an earlier generation, or longer ago than this, is verified
+  // again before it is trusted further: dates pass without any change.
   static constexpr std::chrono::seconds kBelieveFor{30};
 
   // Reads the files again, which may block: true where they say something else, which counts from

@@ -111,7 +111,7 @@ Result<HwlocTopology> Load(const std::string& root) {
   for (const char* backend : {"x86", "cuda", "nvml", "rsmi", "levelzero", "opencl", "gl"}) {
     hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, backend);
   }
-  // Processors that this process may not use count too: a device is near to them all the same.
+  // Processors that this process may not use count too: a device is near to them anyway.
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   if (hwloc_topology_load(raw) != 0) return Failed("reading " + root);
   return topology;

@@ -1,4 +1,4 @@
-// Finds out where the GPUs, RDMA devices and NVMe of a machine sit.
+// Finds where the GPUs, RDMA devices and NVMe drives of a machine are.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ struct Arrival {
   // buffer with others between them, that were not told, are seen to be so.
   uint64_t sequence = 0;
   TransferId transfer;  // of a part of a series, the series'; empty: a message alone
-  std::string from;     // who asked for it, as uid@node
+  std::string from;     // the user that requested it, as uid@node
   // From the first byte that was written to the last; nothing for a message alone.
   ByteRange range;
   uint64_t bytes = 0;   // payload: less than the range's where there are gaps between ranges

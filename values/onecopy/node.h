@@ -64,7 +64,7 @@ struct Expiry {
   WallTime expire_time;
 };
 
-// What a daemon keeps, queues or promises for one who pays for it.
+// What a daemon keeps, queues or reserves for one payer.
 struct ChargeInfo {
   std::string what;  // "transfers", "requests"
   uint64_t count = 0;
@@ -100,7 +100,7 @@ struct NodeInfo {
   uint64_t slow_transfers = 0;  // from it, that were far slower than was measured before
   std::vector<PathRateInfo> path_rates = {};  // of transfers from it
   std::vector<Expiry> expiries = {};  // of the client's own node, with [tls]; the soonest first
-  // Likewise, told to administrators alone: of whom it keeps most, at most 100.
+  // Likewise, shown only to administrators: the 100 payers for which it keeps most.
   std::vector<AccountInfo> accounts = {};
   std::optional<MetricsInfo> metrics = {};  // of the client's own node
 };

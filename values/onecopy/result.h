@@ -1,4 +1,4 @@
-// A value or the reason why there is none.
+// A value, or the error instead of it.
 #pragma once
 
 #include "onecopy/language.h"  // first

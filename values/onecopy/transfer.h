@@ -94,9 +94,9 @@ struct TransferRequest {
   // at least unless the daemon's [limits] say otherwise. Empty: the library chooses one.
   std::string request_id = {};
   // For the destination's owner, any bytes, at most 4,096 (kMaxArrivalMessageBytes): told once all
-  // of the payload is there, and never where the transfer fails; see Client::WatchArrivals. Needs
-  // somebody who watches the destination, or a buffer that keeps what arrives: FAILED_PRECONDITION
-  // (NOT_WATCHED) otherwise. Empty: none.
+  // of the payload is there, and never where the transfer fails; see Client::WatchArrivals. The
+  // destination must have a watcher, or keep its arrivals: FAILED_PRECONDITION (NOT_WATCHED)
+  // otherwise. Empty: none.
   std::string message = {};
   // A series that this is a part of; see Client::OpenSeries. Policy, checksum and deadline are then
   // the series' and not to be set here.
@@ -207,7 +207,7 @@ std::ostream& operator<<(std::ostream& out, const Receipt& receipt);
 // with the bytes of both (two equal steps or lanes of one part stay two), counters of the evidence
 // add up, and a refusal of one path for one reason is kept once, in its newest words. Different
 // paths are named one after the other: "tcp-direct,tcp-bounce". `seconds`, rates and `checksum` are
-// left for the caller, who knows how the parts overlapped.
+// left to the caller, which knows how the parts overlapped.
 void MergeReceipt(const Receipt& part, Receipt& whole);
 
 // kUnknown: a state that this library is too old to know.

@@ -1,4 +1,4 @@
-// What is UTF-8: names must be, as messages carry them.
+// Checks UTF-8: names must be valid, as messages carry them.
 #pragma once
 
 #include "onecopy/language.h"  // first

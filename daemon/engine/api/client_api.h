@@ -65,7 +65,7 @@ class ClientApi {
   // but not before this has returned.
   virtual Result<WatchId> WatchArrivals(const Principal& who, const std::string& buffer,
                                         std::function<void()> news) = 0;
-  // The next ones, bounded; nothing where there is no news, or no such watch.
+  // The next ones, bounded; nothing without news, or without such a watch.
   virtual ArrivalsTold TakeArrivals(WatchId watch) = 0;
   virtual void UnwatchArrivals(WatchId watch) = 0;  // one that has ended is not an error
   virtual void AcknowledgeArrivals(const Principal& who, WatchId watch, uint64_t count,
@@ -75,9 +75,9 @@ class ClientApi {
   virtual void GetNode(const Principal& who, std::string name, Reply<NodeInfo> reply) = 0;
   // This node first, then its peers by name.
   virtual void ListNodes(const Principal& who, PageRequest page, Reply<Page<NodeInfo>> reply) = 0;
-  // Probes the way from that node to this one anew, or that of every connected peer and this node's
-  // own devices where the name is empty; answers with what is known then. Whoever is no
-  // administrator has to wait with what was probed lately.
+  // Probes again the way from that node to this one or, if the name is empty, from every connected
+  // peer and between this node's own devices; answers with what is known then. Only for an
+  // administrator does it repeat what was probed lately.
   virtual void ProbeNode(const Principal& who, std::string name,
                          Reply<std::vector<ProbeInfo>> reply) = 0;
   virtual void ReleaseDevice(const Principal& who, std::string device, StatusReply reply) = 0;

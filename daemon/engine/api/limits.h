@@ -29,7 +29,7 @@ struct Limits {
   Limit openings{4096, 65'536};   // for rings of other nodes
   Limit files{512, 4096};         // of exports, open for users of other nodes
   Limit files_of_one{256, 4096};  // the same of each of a node's users, by that node's word
-  Limit arrivals{4096, 65'536};   // that whoever watches has not dealt with
+  Limit arrivals{4096, 65'536};   // that no watcher has acknowledged
   size_t arrivals_per_buffer = 1024;
   Limit watches{1024, 8192};  // of arrivals
   Limit slabs{64, 256};

@@ -24,10 +24,10 @@ class MappingApi {
  public:
   virtual ~MappingApi() = default;
 
-  // A buffer of this node (`node` empty, or its name), by name or id, for one who may read and
-  // write all of it. NOT_FOUND (BUFFER_NOT_FOUND), PERMISSION_DENIED (NOT_OWNER, GRANT_EXPIRED),
-  // FAILED_PRECONDITION (NOT_SHAREABLE, PID_NAMESPACE, OTHER_NODE), RESOURCE_EXHAUSTED (QUOTA),
-  // UNAVAILABLE (DRAINING).
+  // A buffer of this node (`node` empty, or its name), by name or id, for a user that may read
+  // and write all of it. NOT_FOUND (BUFFER_NOT_FOUND), PERMISSION_DENIED (NOT_OWNER,
+  // GRANT_EXPIRED), FAILED_PRECONDITION (NOT_SHAREABLE, PID_NAMESPACE, OTHER_NODE),
+  // RESOURCE_EXHAUSTED (QUOTA), UNAVAILABLE (DRAINING).
   virtual void MapBuffer(const SessionId& session, const std::string& node,
                          const std::string& buffer, Reply<MappingGiven> reply) = 0;
 };

@@ -31,8 +31,8 @@ Result<Arrivals::Room> Arrivals::TakeRoom(const Buffer& buffer, size_t most, siz
                       std::to_string(per_buffer_));
   }
   Room room;
-  // Whoever owns it is bound like everybody: who writes is mostly somebody else. Of another node's
-  // users that node pays, whose word alone says which of them it is.
+  // The owner pays, like everybody, although another user mostly writes. For users of another node
+  // that node pays: there is only its word for which user it is.
   const Owner payer = PayerAt(context_.node(), buffer.owner.node, buffer.owner);
   ONECOPY_ASSIGN_OR_RETURN(room.charge_,
                            context_.ledger.Take(Charged::kArrivals, payer, false, message_bytes));
@@ -180,7 +180,7 @@ Status Arrivals::Acknowledge(const Principal& who, WatchId watch, uint64_t count
             "watch " + std::to_string(watch) + " has reported " + std::to_string(told) +
                 " arrivals, and " + std::to_string(count) + " are acknowledged"};
   }
-  // One that comes late is no mistake.
+  // One that comes late is not an error.
   for (; watcher.acknowledged < count; ++watcher.acknowledged) watcher.unacknowledged.pop_front();
   return OkStatus();
 }

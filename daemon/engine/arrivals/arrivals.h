@@ -1,4 +1,4 @@
-// What arrives in this node's buffers, until whoever watches them has dealt with it.
+// Arrivals in this node's buffers, kept until a watcher has acknowledged them.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace onecopy::engine {
 
-// Engine thread. Whoever calls has checked the right to write, or to watch. Everything that is kept
-// for a watch, or by a buffer, is charged to the buffer's owner, or to the node that one is of.
+// Engine thread. The caller has checked the right to write, or to watch. What is kept for a watch,
+// or by a buffer, is charged to the buffer's owner, or to that owner's node.
 class Arrivals {
  public:
   using WatchId = ClientApi::WatchId;
@@ -44,14 +44,14 @@ class Arrivals {
 
   Arrivals(Context& context, Buffers& buffers);
 
-  // For what must not be left out, before it is let go on its way: what has a message (of so many
-  // bytes; 0: none), and all that comes to a buffer that keeps arrivals. FAILED_PRECONDITION
-  // (NOT_WATCHED) for a message that nobody would be told of; RESOURCE_EXHAUSTED (QUOTA), which
-  // names the limit.
+  // Reserves room, before a transfer begins, for an arrival that must not be dropped: one with a
+  // message (of so many bytes; 0: none), and each one of a buffer that keeps arrivals.
+  // FAILED_PRECONDITION (NOT_WATCHED) for a message without a watcher; RESOURCE_EXHAUSTED (QUOTA),
+  // which names the limit.
   Result<Room> Reserve(const Buffer& buffer, size_t message_bytes);
 
-  // It has arrived. Fills in what is known here: buffer, sequence and time. Without room it is left
-  // out where there is none now. Whether anybody is told, now or later.
+  // It has arrived. Fills in what is known here: buffer, sequence and time. Without a reserved
+  // `room` it is dropped if there is none now. Whether a watcher is told, now or later.
   bool Deliver(const Buffer& buffer, Arrival arrival, Room room);
 
   // Of one buffer, or of all that the session of `who` has registered or registers later. `news`
@@ -81,7 +81,7 @@ class Arrivals {
   };
   using ItemRef = std::shared_ptr<Item>;
 
-  // Of each buffer in which somebody was ever interested.
+  // Of each buffer that was ever watched, or for which something was kept.
   struct Box {
     std::shared_ptr<size_t> taken = std::make_shared<size_t>(0);
     uint64_t sequence = 0;

@@ -1,4 +1,4 @@
-// Messages alone: for whoever watches a buffer, from whoever may write into it.
+// Messages without a transfer, to a buffer's watcher, from users that may write into the buffer.
 #pragma once
 
 #include <string>
@@ -21,8 +21,8 @@ class Messages {
         arrivals_(arrivals),
         requests_(memory, "message") {}
 
-  // For a buffer of this node; see PeerApi::SendMessage. A request that is repeated is answered as
-  // done, and told nobody again.
+  // For a buffer of this node; see PeerApi::SendMessage. A repeated request is answered as done,
+  // and its message is not delivered again.
   Status Take(const std::string& caller, const PeerMessage& message);
 
  private:

@@ -1,4 +1,4 @@
-// How much memory values take, as it is charged to those who caused them (see Ledger).
+// How much memory values take, as it is charged to their payers (see Ledger).
 #pragma once
 
 #include <cstdint>

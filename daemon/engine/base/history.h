@@ -1,4 +1,4 @@
-// What is remembered of each payer's past: nobody's fills the memory that is another's.
+// What is remembered of each payer's past, within a bound of its own for each.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 namespace onecopy::engine {
 
 // Engine thread. Each payer remembers at most `each` of one history, and is charged for them in
-// bytes (Charged::kHistory). What finds no room takes that of its payer's oldest; where all payers
-// together have none left, who remembers most forgets first.
+// bytes (Charged::kHistory). A new entry without room replaces its payer's oldest. If all payers
+// together have no room left, the payer that remembers most forgets first.
 template <typename Id>
 class History {
  public:

@@ -62,7 +62,7 @@ constexpr std::array<Rule, kChargedKinds> kRules = {{
 
 const Rule& RuleOf(Charged kind) { return kRules[static_cast<size_t>(kind)]; }
 
-// What all have, and those of them that are no administrators.
+// What all have, and those of them that are not administrators.
 struct Sum {
   uint64_t all = 0;
   uint64_t others = 0;
@@ -136,7 +136,7 @@ struct Ledger::Books {
     return at->second;
   }
 
-  // Never refused: whoever calls has asked, or has it already.
+  // Never refused: the caller has asked, or has it already.
   void Add(Account& account, Charged kind, bool administrator, size_t count, uint64_t bytes)
       ONECOPY_REQUIRES(mutex) {
     const size_t index = static_cast<size_t>(kind);

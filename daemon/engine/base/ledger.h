@@ -1,4 +1,5 @@
-// Who pays for what this daemon keeps, queues and promises: see docs/decisions/who-pays.md.
+// The accounts of what this daemon keeps, queues and reserves for each payer: see
+// docs/decisions/who-pays.md.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ enum class Charged : uint8_t {
   kPeerConnections,  // to the peers' port, of an address
   kHandshakes,       // of either, that are not over
   kRequests,
-  kEndings,  // requests that give something back: taken from whoever has used up its share, too
+  kEndings,  // requests that give something back: also taken from a payer without any share left
   kBuffers,
   kPeerBuffers,  // their memory, of a peer's users: bounded by create_bytes, not by the share
   kGrants,
@@ -34,7 +35,7 @@ enum class Charged : uint8_t {
   kTransfers,
   kHistory,     // ended transfers and requests that are still known
   kFiles,       // of exports
-  kFilesOfOne,  // the same of one of a peer's users, who pays nothing
+  kFilesOfOne,  // the same of one of a peer's users, which pays nothing
   kRings,
   kRoutes,
   kOpenings,
@@ -100,7 +101,7 @@ class Ledger {
   // empty one.
   Status TakeInto(Charge& charge, Charged kind, const Owner& owner, bool administrator,
                   uint64_t bytes = 0) const;
-  // The same as something that lasts for as long as somebody has it.
+  // The same, as a charge that lasts until its last reference goes.
   Result<std::shared_ptr<Charge>> Share(Charged kind, const Owner& owner, bool administrator,
                                         uint64_t bytes = 0) const;
 
@@ -109,7 +110,7 @@ class Ledger {
   uint64_t bytes(Charged kind, const Owner& owner) const;
   uint64_t bytes(Charged kind) const;
   uint64_t bytes() const;  // of everything
-  // What each payer has, at most so many, whoever has most bytes first.
+  // What each payer has, for at most so many payers, the largest first.
   std::vector<AccountInfo> Describe(size_t most) const;
   // How much of each limited kind all have together, of how much.
   std::vector<QuotaFigures> Quotas() const;

@@ -72,7 +72,7 @@ class Move {
   virtual ~Move() = default;
 
   // `running` runs when the first bytes are about to move; `done` once, when nothing moves any more
-  // and everything that was used is let go.
+  // and everything that was used is released.
   virtual void Start(Task running, Done done) = 0;
   virtual void Stop(const Status& why) = 0;
   virtual uint64_t bytes_done() const = 0;

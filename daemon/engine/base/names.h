@@ -1,4 +1,4 @@
-// Names that requests carry, and other people's texts in our messages.
+// Names in requests, and foreign texts in our messages.
 #pragma once
 
 #include <cstddef>

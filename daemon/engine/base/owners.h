@@ -1,4 +1,4 @@
-// Who counts as whom: uids of this node, of peers, and domains in which they are one.
+// Which owners are the same: uids of this node, of peers, and of domains.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ inline Owner PayerOf(const Owner& owner) { return {owner.uid.payer(), owner.node
 
 // The account of another node as a whole, whose word alone says which of its users asks.
 inline Owner WholeNode(const std::string& node) { return {Owner::kNobody, node}; }
-// Likewise of an address from which somebody has connected and not said yet who it is.
+// Likewise of an address with a connection that has not identified itself yet.
 Owner Stranger(const std::string& address);
 // Who pays at node `self` for what was asked for at `node` on the owner's behalf: the owner where
 // it was asked for here, else that node as a whole.

@@ -17,7 +17,7 @@ uint64_t WordAt(uint64_t index, uint64_t seed) {
   word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ULL;
   word = (word ^ (word >> 27)) * 0x94d049bb133111ebULL;
   word ^= word >> 31;
-  return word | 1;  // memory that nobody wrote to is zero
+  return word | 1;  // memory that was never written is zero
 }
 
 // Copies the first `bytes` of one region, from there on, to the other's beginning.

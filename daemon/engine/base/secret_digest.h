@@ -1,4 +1,4 @@
-// What is kept of a secret that others will present.
+// The digest of a secret that others will present.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace onecopy::engine {
 
-// SHA-256 of a secret: enough to know it by, and worth nothing to whoever reads this process's
+// SHA-256 of a secret: enough to recognise it, and useless to a program that reads this process's
 // memory. Secrets are random and long, so that no salt is needed, and that comparing digests tells
 // nothing by the time it takes.
 class SecretDigest {

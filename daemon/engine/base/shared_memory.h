@@ -1,4 +1,4 @@
-// What another process gets to have a region's bytes, with its descriptors owned.
+// A region's bytes prepared for another process, with the descriptors that it needs.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What waits for one thread, in turns by who pays for it.
+// Work that waits for one thread, in turns by payer.
 #pragma once
 
 #include <memory>

@@ -17,7 +17,7 @@ namespace onecopy::engine {
 Result<std::vector<GrantId>> RightToMap(const Grants& grants, const Principal& who,
                                         const Buffer& buffer);
 
-// Of memory that `who`, who has that right and `owns` the buffer or not, would be given.
+// Of memory that `who`, which has that right and `owns` the buffer or not, would be given.
 // FAILED_PRECONDITION (NOT_SHAREABLE, PID_NAMESPACE).
 Status CheckMayHave(const ImportRequest& memory, const Buffer& buffer, const ClientIdentity& client,
                     const ClientIdentity* registrant, bool owns);

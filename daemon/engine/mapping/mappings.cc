@@ -14,7 +14,7 @@
 namespace onecopy::engine {
 namespace {
 
-// For a client to let go: whoever waits for that has been promised an end.
+// How long a client has to unmap: callers that wait for it have been promised an end.
 constexpr std::chrono::seconds kPatience{2};
 
 }  // namespace

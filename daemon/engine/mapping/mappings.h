@@ -1,4 +1,4 @@
-// Who has mapped which of this node's buffers.
+// The mappings of this node's buffers, by client.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@
 
 namespace onecopy::engine {
 
-// Engine thread, which never waits for a client. What a client has mapped no daemon can unmap: it
-// is told to let go, and whoever waits for that does so for a bounded time. A mapping counts,
-// against its client's quota too, until the client has let go of it, however long that takes.
+// Engine thread, which never waits for a client. A daemon cannot unmap what a client has mapped: it
+// tells the client to unmap it, and callers wait for that for a bounded time. A mapping counts,
+// also against its client's quota, until the client has unmapped it, however long that takes.
 class Mappings final : public MappingApi {
  public:
   struct Needs {
@@ -37,14 +37,14 @@ class Mappings final : public MappingApi {
   void MapBuffer(const SessionId& session, const std::string& node, const std::string& buffer,
                  Reply<MappingGiven> reply) override;
 
-  // Its clients are told why, and have to let go.
+  // Its clients are told why, and must unmap it.
   void DropBuffer(BufferId buffer, const Status& why);
   // Likewise of those that rest on the grant, unless another one gives as much.
   void DropGrant(const GrantId& grant, const Status& why);
   void EndSession(const SessionId& session);
   void EndAll(const Status& why);
 
-  // Runs `then` when all that were told to let go of the buffer, or because of the grant, have done
+  // Runs `then` when all clients that were told to unmap the buffer, or lost the grant, have done
   // so, or have had the time for it.
   void WhenReleased(BufferId buffer, Task then);
   void WhenReleased(const GrantId& grant, Task then);
@@ -61,12 +61,12 @@ class Mappings final : public MappingApi {
     std::vector<GrantId> grants;  // that it rests on
     handover::Lease lease;
     Ledger::Charge charge;
-    // The memory stays until the client has let go, or has had the time for it; with `for_ever`,
-    // in the first case alone: freeing it would be undefined.
+    // The memory stays until the client has unmapped it, or has had the time for it; with
+    // `for_ever`, only until the client has unmapped it: freeing it would be undefined.
     RegionRef region;
     bool for_ever = false;
     Status revoked = {};   // not OK once the client was told: why
-    bool awaited = false;  // that it lets go
+    bool awaited = false;  // that it unmaps it
     os::EventLoop::TimerId timer = 0;
   };
   using Which = std::function<bool(const Entry&)>;
@@ -84,7 +84,7 @@ class Mappings final : public MappingApi {
   Result<MappingGiven> Add(Asked asked, const RegionRef& region, Result<SharedMemory> shared);
   void RevokeThose(const Which& which, const Status& why);
   void Revoke(uint64_t number, const Status& why);
-  // The client has not let go in time.
+  // The client has not unmapped it in time.
   void GiveUp(uint64_t number);
   void Released(uint64_t number);
   void AwaitNone(Which which, Task then);

@@ -1,4 +1,4 @@
-// What has been begun and must have come back before the workers and the engine's thread end.
+// Operations that must end before the workers and the engine's thread do.
 #pragma once
 
 #include <cstddef>

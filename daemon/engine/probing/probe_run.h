@@ -40,7 +40,7 @@ struct ProbeOutcome {
   Status registration;  // where it failed with every device
 };
 
-// Engine thread. Keeps itself alive until it has let go of everything.
+// Engine thread. Keeps itself alive until it has released everything.
 class ProbeRun final : public std::enable_shared_from_this<ProbeRun> {
  public:
   struct Params {
@@ -53,7 +53,7 @@ class ProbeRun final : public std::enable_shared_from_this<ProbeRun> {
   ProbeRun(Context& context, Nodes& nodes, Connections& connections, Activities& activities,
            Params params);
 
-  // `done` runs once, within the limit of one probe, perhaps before everything is let go.
+  // `done` runs once, within the limit of one probe, perhaps before everything is released.
   void Start(UniqueFunction<void(ProbeOutcome)> done);
   void Stop(const Status& why);
 

@@ -67,7 +67,7 @@ class Probes {
 
   // To be waited for by Stop, beside the probes themselves.
   Activities& activities() { return activities_; }
-  // Ends all probes, then runs `done`; nobody who waits is answered.
+  // Ends all probes, then runs `done`; waiting calls get no answer.
   void Stop(Task done);
 
   uint64_t started() const { return started_; }

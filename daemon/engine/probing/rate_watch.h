@@ -1,4 +1,4 @@
-// What a transfer made by its path, held against what was measured before.
+// Compares a transfer's rate with what was measured before for its path.
 #pragma once
 
 #include <cstdint>

@@ -167,7 +167,7 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
   draft.form = request.form;
   draft.session = who.session;
   draft.keep_arrivals = request.keep_arrivals;
-  // A repetition passes its descriptor anew, so its number is not part of what was asked.
+  // A repetition passes its descriptor again, so its number is not part of what was asked.
   const std::string content =
       "register " + request.name + " " + std::to_string(request.bytes) + " " + request.form + " " +
       import.device + " " + std::to_string(request.offset) + " " + request.handle + " " +

@@ -40,7 +40,7 @@ struct Buffer {
   bool keep_arrivals = false;       // see CreateBufferRequest
   bool file = false;  // a client's file, called as the client does: for one transfer, in no list
   bool exported = false;  // a file of this node's, opened for a user to read: see Exports
-  bool kept = false;      // though nobody uses it now: another node may have it read, or once more
+  bool kept = false;  // though no transfer uses it now: another node may have it read, or once more
   std::optional<BufferId> view_of = {};  // of a view: whose memory it is a part of
   uint64_t offset = 0;                   // of a view, in the region
   std::optional<ArrayShape> array = {};  // of a view: how its elements lie from there on
@@ -75,13 +75,13 @@ class Buffers {
   // (BAD_NAME), RESOURCE_EXHAUSTED (QUOTA); NOT_FOUND where the memory is on its way out.
   Result<BufferId> AddView(const Principal& who, Buffer draft);
 
-  // A file that a client has opened, until the first transfer lets go of it, or DropUnused, or,
-  // where it is `kept`, both; it is found by its id alone. Fails where its owner may have no more
+  // A file that a client has opened, until the first transfer releases it, or DropUnused, or, if it
+  // is `kept`, both; it is found by its id alone. Fails where its owner may have no more
   // buffers.
   Result<BufferId> AddFile(const Principal& who, const std::string& name,
                            std::unique_ptr<Region> file, bool kept);
   // Likewise one that this daemon has opened for that user: kept where it is read, else until the
-  // transfer that writes it lets go of it.
+  // transfer that writes it releases it.
   Result<BufferId> AddExported(const Owner& owner, const std::string& name,
                                std::unique_ptr<Region> file, FileUse use);
   void DropUnused(BufferId file);  // anything else is left alone
@@ -92,7 +92,7 @@ class Buffers {
   Buffer* FindById(BufferId id);
 
   // Ends the buffer, and its views: at once when no transfer holds any of them, else when the last
-  // one lets go. With transfers or views, or while a client has it mapped, and without `force`,
+  // one releases it. With transfers or views, or while a client has it mapped, and without `force`,
   // FAILED_PRECONDITION (BUFFER_IN_USE). `done` runs when all are gone.
   void Remove(BufferId id, bool force, Status why, StatusReply done);
   // The session is over: what it registered goes, its transfers end with OWNER_DIED.

@@ -247,7 +247,7 @@ void Exports::DropPlanned(BufferId id) {
 }
 
 // What is written goes with its transfer as it is; what is read stays open until its last reader
-// has let go of it.
+// has released it.
 void Exports::EndTransfer(const TransferId& transfer) {
   for (auto found = by_transfer_.find(transfer); found != by_transfer_.end();
        found = by_transfer_.find(transfer)) {

@@ -15,9 +15,9 @@
 
 namespace onecopy::engine {
 
-// Engine thread. A file is opened when its transfer is ordered, with this daemon's own rights, by a
-// thread that waits for nobody but the asking user, and is a buffer in no list for as long as a
-// ticket or a transfer may need it.
+// Engine thread. A file is opened when its transfer is requested, with this daemon's own rights, by
+// a thread that waits only for this user's files. It is a buffer that no list shows, for as long as
+// a ticket or a transfer may need it.
 class Exports {
  public:
   struct Needs {
@@ -39,9 +39,9 @@ class Exports {
   // Whether that end of a request is such a file.
   static bool Names(const Endpoint& end) { return end.buffer.empty() && !end.file.empty(); }
 
-  // The file that the request's source names, as a buffer. INVALID_ARGUMENT (BAD_ENDPOINT) for what
-  // is no absolute path, or not in its shortest form; PERMISSION_DENIED (ACCESS_DENIED), whether
-  // there is such a file or not, where no root that `who` may read covers it; else as
+  // The file that the request's source names, as a buffer. INVALID_ARGUMENT (BAD_ENDPOINT) for a
+  // path that is not absolute, or not in its shortest form; PERMISSION_DENIED (ACCESS_DENIED),
+  // whether the file exists or not, if no root that `who` may read covers it; else as
   // os::OpenBeneath and Store::Open say. The audit log is told in any case.
   void Open(const Principal& who, const ReserveRequest& request, Reply<BufferId> reply);
   // Likewise the one that its destination names, to be written by that transfer: a part of it where
@@ -57,7 +57,7 @@ class Exports {
 
  private:
   struct Asked;
-  // Of whoever asked, as the payer, and of the user that a peer named.
+  // Of the caller, as the payer, and of the user that a peer named.
   struct Charges {
     Ledger::Charge payers;
     Ledger::Charge users;

@@ -25,8 +25,8 @@ class Files {
   // comes of it. BAD_ENDPOINT where both ends are files, or that end is of another node; fails also
   // as Sessions::Take and Store::Open.
   void Open(const Principal& who, TransferRequest request, Reply<TransferRequest> reply);
-  // The transfer has begun, or, where another node has a file read, ended; or nothing came of it: a
-  // file that no transfer holds is let go.
+  // The transfer has begun, or, where another node has a file read, ended; or was refused: a
+  // file that no transfer holds is released.
   void Settle(const TransferRequest& opened);
 
  private:

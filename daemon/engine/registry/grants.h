@@ -53,9 +53,9 @@ class Grants {
   Status CheckWritesSome(const Principal& who, const Buffer& buffer) const;
   // Whether `who` has any right on the buffer: it may then see it.
   bool Sees(const Principal& who, const Buffer& buffer) const;
-  // A buffer by name or id, for one who has a right on it, or had one that ran out. For everybody
-  // else NOT_FOUND (BUFFER_NOT_FOUND), the same whether there is such a buffer or not; only the
-  // audit log hears that there is. `files` as in Buffers::Find.
+  // A buffer by name or id, for a user that has a right on it, or had one that expired. For all
+  // others NOT_FOUND (BUFFER_NOT_FOUND), whether the buffer exists or not; only the audit log hears
+  // that there is. `files` as in Buffers::Find.
   Result<Buffer*> FindKnown(Buffers& buffers, const Principal& who, const std::string& name,
                             bool files = false) const;
   // The buffers that `who` has any right on by grants.
@@ -90,8 +90,8 @@ class Grants {
   std::map<std::string, Grant> grants_;                  // by id
   std::map<BufferId, std::map<Owner, Ids>> of_buffer_;   // by whom they are to
   std::map<Owner, std::map<BufferId, size_t>> granted_;  // how many each has of a buffer
-  // Rights that ran out lately: whoever still counts on one is told so, rather than that it never
-  // was.
+  // Rights that expired lately: a user that still relies on one learns that, instead of a plain
+  // refusal.
   std::map<BufferId, std::vector<Owner>> expired_;
   uint64_t next_ = 1;
   std::function<void(const Grant&, const Status&)> ended_;

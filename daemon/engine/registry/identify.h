@@ -1,4 +1,4 @@
-// Who is at the other end of a Unix socket.
+// Identifies the process at the other end of a Unix socket.
 #pragma once
 
 #include "daemon/engine/registry/sessions.h"

@@ -1,4 +1,4 @@
-// Requests that clients may repeat without doing a thing twice.
+// Remembers requests, so that a repeated one is not carried out twice.
 #pragma once
 
 #include <map>

@@ -21,7 +21,7 @@ class RequestMemory {
   explicit RequestMemory(Context& context);
 
   // What stands for a request's id, of one kind of request. Guessing another id with the same
-  // digest takes 2^64 tries, since nobody knows the key.
+  // digest takes 2^64 tries, since the key is secret.
   uint64_t Digest(const std::string& kind, const std::string& request_id) const;
 
   // What stands for what a request asks for, which may be megabytes.

@@ -1,4 +1,4 @@
-// Who is attached: one session per connection of attach.sock.
+// The attached clients: one session per connection of attach.sock.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ struct ClientIdentity {
   // Comes from a network: known by a certificate, never an administrator, and without descriptors
   // to pass.
   bool remote = false;
-  std::string entrance;  // for logs, where there is no process: "api.sock", "ipv4:10.1.1.7:4711"
+  std::string entrance;  // for logs, if no process is known: "api.sock", "ipv4:10.1.1.7:4711"
   std::string cgroup;    // for logs
   std::string program;   // likewise
 
@@ -63,8 +63,8 @@ class Sessions {
 
   // UNAUTHENTICATED (NO_SESSION) for a token that no open session has.
   Result<Principal> Find(const std::string& token) const;
-  // The same for one that comes over a connection of that presenter: a token that somebody else has
-  // got hold of is worth as little as none.
+  // The same for a token that comes over a connection of that presenter: the token is useless to
+  // any other user.
   Result<Principal> FindFor(const std::string& token, const std::string& presenter) const;
   Result<Principal> PrincipalOf(const SessionId& id) const;
   const ClientIdentity* Identity(const SessionId& id) const;

@@ -1,4 +1,4 @@
-// Clients' slabs: which session has which.
+// Clients' slabs, by session.
 #pragma once
 
 #include <map>

@@ -25,12 +25,12 @@ std::pair<std::string, size_t> Split(const std::string& text) {
   if (mark == std::string::npos) return {text, part};
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data() + mark + 1, end, part);
-  // What is no number names no ticket.
+  // A name that is not a number names no ticket.
   if (error != std::errc() || stop != end) part = std::numeric_limits<size_t>::max();
   return {text.substr(0, mark), part};
 }
 
-// From its first byte on: where that lies is told to nobody. One range is a layout, too.
+// From its first byte on: where that lies is not told. One range is a layout, too.
 LayoutRef Lay(const MemoryPlace& place) {
   if (place.layout != nullptr) return std::make_shared<const Layout>(place.layout->FromFirstByte());
   const StridedRange all{0, place.range.bytes, 0, 1};

@@ -8,7 +8,8 @@
 
 namespace onecopy::engine {
 
-// A buffer, and as much of it as somebody may use so that it holds the range that was asked for.
+// A buffer, and the largest range of it that the user may use and that contains the requested
+// range.
 struct RingEnd {
   Buffer* buffer = nullptr;
   ByteRange allowed;

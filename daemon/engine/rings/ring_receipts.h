@@ -1,4 +1,4 @@
-// The receipts of what went by rings: made when somebody asks, from what the rings' thread noted.
+// Receipts of transfers by rings, made on request from what the rings' thread noted.
 #pragma once
 
 #include <cstdint>

@@ -247,7 +247,7 @@ void RingRoutes::Opened(const Params& params, const Channels& channels, uint64_t
   reply(std::move(made));
 }
 
-// The other node closes what it had opened without a word. Asked for the right once more, it says
+// The other node silently closes what it had opened. Asked for the right once more, it says
 // why.
 pipeline::SmallGets::Explain RingRoutes::WhyClosed(const Principal& who, const Endpoint& source) {
   return [this, &loop = needs_.context.loop, uid = who.uid, source](
@@ -280,7 +280,7 @@ UniqueFunction<void(const Status&)> RingRoutes::FailureOf(const Params& params) 
   };
 }
 
-// What a way between nodes holds goes on this thread, and before whoever waits for it is told.
+// What a way between nodes holds goes on this thread, and before waiting callers are told.
 std::shared_ptr<SmallCopyRoute> RingRoutes::OnEngine(std::unique_ptr<SmallCopyRoute> way) const {
   return {way.release(), [&loop = needs_.context.loop](SmallCopyRoute* last) {
             loop.Post([last = std::unique_ptr<SmallCopyRoute>(last)] {});

@@ -195,7 +195,8 @@ std::vector<Rings::RingRef> Rings::RingsOf(const Owner& owner) const {
 }
 
 bool Rings::MakeRoom(const std::vector<RingRef>& rings) {
-  // A client that uses more pairs of buffers in turn than there are routes must not make each anew.
+  // A client that uses more pairs of buffers in turn than there are routes must not make each
+  // again.
   auto longest_idle = ring::Clock::now() - needs_.context.options.unused_route;
   ClientRing* of = nullptr;
   RouteRecord* oldest = nullptr;

@@ -10,7 +10,7 @@
 namespace onecopy::engine {
 namespace {
 
-// For an importer to let go: whoever waits for that has been promised an end.
+// How long an importer has to unmap: callers that wait for it have been promised an end.
 constexpr std::chrono::seconds kRecallPatience{2};
 
 Status NotLent(const std::string& caller) {

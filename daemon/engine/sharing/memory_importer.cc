@@ -124,7 +124,7 @@ void MemoryImporter::Get(const std::string& node, const std::string& buffer,
       });
 }
 
-// Like Workers::Share, and whoever has called the memory back hears that it is unmapped.
+// Like Workers::Share, and the exporter that has recalled the memory hears that it is unmapped.
 RegionRef MemoryImporter::Share(const Key& key, const std::string& worker,
                                 std::unique_ptr<Region> region) {
   const auto found = held_.find(key);

@@ -153,7 +153,7 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
 };
 
 // The reading of memory that the processor cannot read: by turns, between which slots that others
-// want go back. Engine thread, but for Read.
+// want go back. Engine thread, except Read.
 class SlotSum : public std::enable_shared_from_this<SlotSum> {
  public:
   struct Params {
@@ -275,7 +275,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
   void End(Result<std::string> sum) {
     if (share_ != nullptr) share_->OnMore(nullptr);
     share_.reset();
-    // The route may have to be let go where that may block.
+    // The route may have to be released on a thread that may block.
     if (route_ != nullptr) (void)context_.workers.ShareAny(params_.queue, std::move(route_));
     std::exchange(reply_, nullptr)(std::move(sum));
   }
@@ -313,7 +313,7 @@ void Checksums::Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
         ->Go();
     return;
   }
-  // What one of them leaves in slots is nobody else's business.
+  // No other owner may see what one of them leaves in slots.
   std::shared_ptr<Slots> slots = slots_.For(*region);
   SlotSum::Params params{std::move(region),
                          range,

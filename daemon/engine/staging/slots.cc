@@ -157,7 +157,7 @@ void Slots::MakeSlab() {
 pipeline::SlotShareRef Slots::Open(Params params, Task begun) {
   const uint64_t id = next_id_++;
   pipeline::SlotShare::Pool pool;
-  // A client's stay for as long as somebody uses them; nobody keeps the common ones.
+  // A client's slots stay while they are in use; the common ones stay anyway.
   const std::shared_ptr<Slots> keep = weak_from_this().lock();
   pool.want = [this, keep, id] { context_.loop.Post([this, keep, id] { Want(id); }); };
   pool.give_back = [this, keep, id](std::vector<pipeline::UsedSlot> slots, bool closed) {
@@ -217,8 +217,8 @@ void Slots::Want(uint64_t id) {
   Serve(*entry.half);
 }
 
-// Each payer has one place in a round, so that whoever asks for the first time waits for no more
-// than one of each other's, however many these have.
+// Each payer has one place in a round, so that a payer that asks for the first time waits for no
+// more than one of each other's, however many these have.
 void Slots::Queue(uint64_t id, Entry& entry) {
   Half& half = *entry.half;
   std::erase_if(half.rounds, [&](const auto& one) { return one.second <= half.served; });
@@ -362,7 +362,7 @@ void Slots::ClearThenHand(uint64_t id, uint32_t slot) {
       Hand(id, {slot});
     });
   };
-  // Without a thread for it here: later is no better.
+  // Without a thread for it here: later is not better.
   if (!context_.workers.Post(kCleaner, clear).ok()) clear();
 }
 

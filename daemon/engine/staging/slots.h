@@ -1,4 +1,4 @@
-// The pinned slab through which payload is staged, and who has which part of it.
+// The pinned slab through which payload is staged, and which transfer has which part of it.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ enum class Purpose { kSend, kReceive };
 // are better off on another NUMA node have a slab there, of the same length: see Near.
 //
 // A transfer begins with few slots, gets more as long as they come back to it and there are some,
-// and gives some back, down to none, where others have less than their part. Who has none comes
-// first: where there are more transfers than slots, payers take turns, and of each one's transfers
-// the one that has asked first, chunk by chunk. What somebody left in a slot is cleared before it
-// is given to somebody else.
+// and gives some back, down to none, where others have less than their part. A transfer without
+// slots comes first: if there are more transfers than slots, payers take turns chunk by chunk, and
+// of each payer's transfers the one that asked first is next. A slot is cleared before another
+// owner gets it.
 //
 // Memory of a client's process goes through the slab that its client shares with this daemon
 // instead (Region::slab), which has slots of its own, likewise: see For.
@@ -45,8 +45,8 @@ class Slots : public std::enable_shared_from_this<Slots> {
 
   // Those on that NUMA node; these where that is theirs, or -1. Of the common slots alone.
   std::shared_ptr<Slots> Near(int32_t numa_node);
-  // Those in memory of that GPU, through which one owner's bytes go on to another GPU: nobody
-  // else's are ever in there, and they stay for as long as somebody uses them. For receiving alone.
+  // Those in memory of that GPU, through which one owner's bytes go on to another GPU. No other
+  // owner's bytes are ever there, and the slots stay while they are in use. Only for receiving.
   // Behind them their slab has kSpareBytes that are in no slot, to try a way with. Of the common
   // slots alone.
   static constexpr uint64_t kSpareBytes = uint64_t{4} << 20;
@@ -63,15 +63,15 @@ class Slots : public std::enable_shared_from_this<Slots> {
 
   struct Params {
     Purpose purpose = Purpose::kSend;
-    std::string owner;     // whose bytes, and who may see them
+    std::string owner;     // whose bytes they are; no other owner may see them
     Owner payer = {};      // those of one take turns with another's
     uint64_t payload = 0;  // no more slots than it fills
     uint32_t most = 0;     // nor more than are of use at a time
     Executor* executor = nullptr;
   };
   // After Slab has answered. `begun` runs, later, when there are the first slots, or none are
-  // needed; whoever gives one has something to put into them. The share is closed when the last
-  // reference goes.
+  // needed; a caller that passes it has something to put into them. The share is closed when the
+  // last reference goes.
   pipeline::SlotShareRef Open(Params params, Task begun = nullptr);
 
   // Whether this share has nothing and wants some; and how many come before it.
@@ -79,7 +79,7 @@ class Slots : public std::enable_shared_from_this<Slots> {
   uint32_t Ahead(const pipeline::SlotShare& share) const;
   // Since when it has not given back what was called back; nothing where it owes none.
   std::optional<os::Clock::time_point> OwesSince(const pipeline::SlotShare& share) const;
-  // Grows with each slot that anybody is given: as long as it does, waiting makes sense.
+  // Grows with each slot that is given to a transfer: as long as it grows, waiting makes sense.
   uint64_t given(Purpose purpose) const { return HalfOf(purpose).given; }
 
   // How that half of these slots is used; the other slabs are not in it.

@@ -21,8 +21,8 @@ using Hops = std::vector<std::pair<RegionRef, RegionRef>>;
 using NewRoutes = std::vector<std::unique_ptr<CopyRoute>>;
 
 // Of a way through memory of a GPU: that the drive reaches it, and that it goes on from there in
-// one pass. By memory behind the slots, which others use; whoever else tries leaves what bytes
-// there it likes, and those that come to the destination are the first of what comes there anyhow.
+// one pass. Uses memory behind the slots, where other trials may leave any bytes; the
+// bytes that reach the destination are those that the transfer writes there first anyway.
 // Blocks.
 Status ProveBoth(const NewRoutes& routes, const Hops& hops, const Area& source,
                  const Area& destination) {
@@ -189,8 +189,8 @@ uint32_t LocalMove::MostSlots(const Routes& routes) const {
   return slots;
 }
 
-// A whole one, but for a file that is read past the page cache: its disk is asked for as much at a
-// time as the file wants, and the less memory that goes through, the more of it stays in the
+// A whole one, except for a file that is read past the page cache: its disk is asked for as much at
+// a time as the file wants, and the less memory that goes through, the more of it stays in the
 // processor's cache until it is copied on.
 uint64_t LocalMove::MostInSlot(const Bounce& bounce, const Routes& routes) const {
   const uint64_t slot_bytes = bounce.slots->slot_bytes();

@@ -9,7 +9,7 @@
 namespace onecopy::engine {
 namespace {
 
-// For the source to say that it has let go, where a transfer was stopped.
+// For the source to say that it has ended its part, where a transfer was stopped.
 constexpr std::chrono::seconds kStopGrace{1};
 
 }  // namespace
@@ -57,7 +57,7 @@ void RemoteSource::Finished(bool stopped, uint64_t bytes, Result<FinishReply> re
     if (!reply->storage.empty()) outcome_.evidence["storage"] = std::move(reply->storage);
     steps = std::move(reply->steps);
   } else if (outcome_.status.ok()) {
-    // The bytes are here all the same. The source's steps are those that it promised.
+    // The bytes are here anyway. The source's steps are those that it promised.
     steps = promised_;
     outcome_.source_shared = true;
     for (ExecutedStep& step : steps) step.bytes = bytes;

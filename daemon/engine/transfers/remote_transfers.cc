@@ -177,7 +177,8 @@ void RemoteTransfers::PeerLost(const std::string& node) {
           const auto found = awaited_.find(id);
           if (found == awaited_.end()) return;
           found->second.lost_timer = 0;
-          // Nothing that would have the destination begin anew: who waited for this may be gone.
+          // Nothing that would have the destination begin again: the caller that waited may be
+          // gone.
           GiveUp(id, {Code::kDeadlineExceeded, reasons::kStalled,
                       "node " + node + " has been out of reach for longer than the stall timeout"});
         });

@@ -242,7 +242,7 @@ std::optional<TransferInfo> Series::Find(const TransferId& id) const {
   const bool bundle = record != nullptr && record->bundle && record->run != nullptr;
   if (!deciding_.contains(id) && !bundle) return std::nullopt;
   TransferInfo info = record->info;
-  info.receipt = {};  // of no use to who learns of it
+  info.receipt = {};  // useless to the node that is told
   info.plan.reset();
   return info;
 }

@@ -98,7 +98,7 @@ void SourceRun::OpenInPlace(const PrepareRequest& request) {
 }
 
 void SourceRun::Register(const Span& span, const std::vector<std::string>& nics) {
-  // A buffer on its way out is being let go, and so is this transfer.
+  // The buffer is being removed, and so this transfer ends.
   const Buffer* buffer = needs_.buffers.FindById(ticket_.buffer);
   const bool client = buffer != nullptr && buffer->registered;
   needs_.registrations.Ensure(link_, region_, client ? buffer->name : std::string(), nics, payer_,
@@ -155,7 +155,7 @@ void SourceRun::TellWaiting() {
     if (now - prepared_ > kMemoryPatience * stall_timeout) return;
   } else {
     const uint64_t given = slots_->given(Purpose::kSend);
-    if (given == given_) return;  // nobody gets any
+    if (given == given_) return;  // no share gets any
     given_ = given;
   }
   told_ = now;

@@ -74,7 +74,7 @@ void StagedSource::Begin() {
         self->steps_.push_back(entry);
       }
       if (self->closing_) return self->OnePartClosed();
-      // All read: the destination will say Finish. Not all, and nobody here wanted it to end: say
+      // All read: the destination will say Finish. Not all, and this node did not end it: say
       // why.
       if (!report.status.ok()) self->Fail(report.status);
     });

@@ -32,7 +32,7 @@ const std::string& LinkOf(const TransferInfo& info) {
   return info.receipt.link.empty() && info.plan ? info.plan->link : info.receipt.link;
 }
 
-// Reasons that say that a path does not apply at all, which nobody can act on.
+// Reasons that say that a path does not apply at all, which no operator can act on.
 bool CouldNotApply(const std::string& reason) {
   return reason == reasons::kNotApplicable || reason == reasons::kSameNode ||
          reason == reasons::kOtherNode;

@@ -82,7 +82,7 @@ Result<Ledger::Charge> Transfers::Take(const Owner& owner, const std::string& in
   const bool unlimited = administrator && context_.IsSelf(initiator);
   auto charge = context_.ledger.Take(Charged::kTransfers, payer, unlimited, bytes);
   if (charge.ok() || !unheard_.contains(payer)) return charge;
-  // Ends that nobody asked for keep no new transfer waiting.
+  // Ends that were not requested keep no new transfer waiting.
   while (unheard_.contains(payer)) Shelve(**unheard_[payer].begin());
   return context_.ledger.Take(Charged::kTransfers, payer, unlimited, bytes);
 }

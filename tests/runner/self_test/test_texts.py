@@ -1,7 +1,7 @@
 import shutil
 import unittest
 
-from checks import formatting, phrases, protos, shell, spelling, tracked
+from checks import facts, formatting, phrases, protos, shell, spelling, tracked
 from self_test.planted import Planted
 
 
@@ -63,6 +63,31 @@ const char* a = "there is no path, and it is no longer than one";  // "is no"
 """)
         self.append("docs/planted.md", "There is no path. The value is `nobody`.\n")
         self.assertNotIn("planted", "".join(phrases.run(self.context())))
+
+
+class FactsTest(Planted):
+    def change(self, name, before, after):
+        text = (self.root / name).read_text()
+        self.assertIn(before, text)
+        (self.root / name).write_text(text.replace(before, after, 1))
+
+    def test_what_a_document_has_otherwise_than_the_code_is_found(self):
+        for name, before, after, words in (
+                ("docs/operate.md", "| info | `connected peer=", "| warning | `connected peer=", "\"connected\" (info)"),
+                ("docs/operate.md", "`gRPC failed why=", "`gRPC has failed why=", "\"gRPC has failed\""),
+                ("docs/operate.md", "| `rings` | 256 |", "| `rings` | 255 |", "the limit rings"),
+                ("docs/operate.md", "| peers | 4,096 |", "| peers | 4,097 |", "| peers | 4,096 |"),
+                ("docs/api.md", "| `NO_SESSION` |", "| `NO_SESSIONS` |", "NO_SESSIONS"),
+                ("docs/concepts.md", "| 1 | `peer-direct` |", "| 1 | `peer-straight` |", "its ladder is"),
+                ("docs/status.md", " findings,", "9 findings,", "and the code has"),
+                ("docs/setup.md", " targets", "9 targets", "and the code has"),
+                ("README.md", "| `tcp-staged` | 5 |", "| `tcp-staged` | 4 |", "has 4 copies"),
+                ("README.md", "369 GB/s", "370 GB/s", "does not have 370 GB/s")):
+            with self.subTest(after):
+                self.change(name, before, after)
+                self.assertIn(words, "\n".join(facts.run(self.context())))
+                self.change(name, after, before)
+                self.assertEqual(facts.run(self.context()), [])
 
 
 class ToolsTest(Planted):

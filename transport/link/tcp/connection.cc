@@ -13,7 +13,7 @@ namespace onecopy::tcp {
 namespace {
 
 // How long a withdrawal waits for the kernel to have sent, or been acknowledged, what it reads from
-// where it lies; everything else is let go at once.
+// where it lies; everything else is released at once.
 constexpr std::chrono::seconds kRevokeLimit{10};
 // Asked for on one lane and not yet here: so many gets, and as many bytes as make twice what one
 // transfer has under way at full speed. What waits beyond that waits here, where channels have
@@ -286,7 +286,7 @@ Result<RemoteKey> TcpConnection::ExportNow(const Span& span) {
   return Encode(Key{exports_.Add(span), span.region->step_name()});
 }
 
-// An export opens nothing but its span anyway, and its end asks nobody.
+// An export opens only its span anyway, and ends without asking.
 void TcpConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
   Export(span, std::move(done));
 }

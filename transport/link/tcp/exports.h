@@ -12,8 +12,8 @@
 
 namespace onecopy::tcp {
 
-// Bytes that the peer may read. Whoever sends from them holds a reference; when they are withdrawn
-// and the last one goes, `idle` is posted to `home`.
+// Bytes that the peer may read. Code that sends from them holds a reference; when they are
+// withdrawn and the last reference goes, `idle` is posted to `home`.
 class Export {
  public:
   Export(Span span, Executor& home) : span_(std::move(span)), home_(home) {}

@@ -7,8 +7,8 @@
 // What follows DATA says whether its body is good: a body that the owner may not, or cannot, send
 // to its end is filled up with zeroes, so that one get ends and not the lane.
 //
-// Numbers are little-endian. A peer that sends anything else loses its connection: there is no way
-// to find the next header again.
+// Numbers are little-endian. A peer that sends anything else loses its connection, because
+// the next header could not be found.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ using HeaderBytes = std::array<std::byte, kHeaderBytes>;
 
 HeaderBytes Encode(const FrameHeader& header);
 
-// Nothing for bytes that are no header of this protocol, or whose body would be above its bound.
+// Nothing for bytes that are not a header of this protocol, or whose body would exceed its bound.
 std::optional<FrameHeader> Decode(std::span<const std::byte, kHeaderBytes> bytes);
 
 // The lane token: 128 random bits, valid for one connection's lanes.

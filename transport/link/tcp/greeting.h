@@ -1,5 +1,5 @@
-// The first exchange on a new socket, before it is anybody's lane: a handshake where it is to be
-// encrypted, then one header each way, within a bounded time.
+// The first exchange on a new socket, before it is a lane: a TLS handshake if it will be encrypted,
+// then one header each way, within a bounded time.
 #pragma once
 
 #include <memory>
@@ -25,8 +25,8 @@ class Greeting : public std::enable_shared_from_this<Greeting> {
   static std::weak_ptr<Greeting> Await(os::EventLoop& loop, LaneSocket socket,
                                        const Encryption& encryption, Done done);
 
-  // Reader: connects, sends `hello`, and waits for the answer. With `secure`, only to who proves to
-  // be that peer, and encrypted.
+  // Reader: connects, sends `hello`, and waits for the answer. With `secure`, encrypted, and only
+  // if the far end proves to be that peer.
   struct Secure {
     Encryption encryption;
     std::string peer;

@@ -24,7 +24,7 @@ constexpr size_t kDiscardBytes = size_t{256} << 10;
 constexpr size_t kInboxBytes = size_t{64} << 10;
 static_assert(kInboxBytes > kHeaderBytes + Connection::kMaxMessageBytes);
 
-// Where abandoned bytes go: one per thread, written by the kernel, read by nobody.
+// Where abandoned bytes go: one per thread, written by the kernel, never read.
 std::byte* DiscardBuffer() {
   static thread_local std::vector<std::byte> buffer(kDiscardBytes);
   return buffer.data();
@@ -363,7 +363,7 @@ void Lane::EndFirst(Status status, bool report_follows) {
   if (ended.into.region == nullptr) return owner_->Discarded(index_, ended.bytes);
   if (status.ok()) status = std::move(ended.failure);
   if (status.ok()) status = ended.into.region->CheckIntact();
-  // Memory is let go before its get is said to have ended.
+  // Memory is released before the end of its get is reported.
   ended.into.region.reset();
   // The owner's kernel reports what this one has acknowledged, which might wait otherwise.
   if (report_follows) socket_.AcknowledgeNow();

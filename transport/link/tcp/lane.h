@@ -61,11 +61,10 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   // Reader: asks for bytes by a header of GET; ends with LaneOwner::GetEnded.
   void Get(const FrameHeader& get, Span into);
-  // Reader: lets go of the memory of these gets at once; bytes that still come for them are thrown
-  // away.
+  // Reader: releases the memory of these gets at once; bytes that still come for them are dropped.
   void Abandon(const std::vector<uint64_t>& tags);
-  // Owner: answers what is still to be sent of that export with `why`, and lets go of it at once:
-  // except for what the kernel reads from where it lies (ZeroCopy), which it must have done with.
+  // Owner: answers what is still to be sent of that export with `why`, and releases it at once,
+  // except what the kernel still reads in place (ZeroCopy).
   void Void(uint64_t key, const Status& why);
   // Lane 0 only. Messages, questions and answers of one turn of the loop leave together at its end.
   void SendMessage(uint64_t channel, std::string message);

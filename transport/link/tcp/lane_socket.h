@@ -47,7 +47,7 @@ class LaneSocket {
   // False, with errno, where something is left.
   bool Flush() { return stream_ == nullptr || stream_->Flush(); }
   bool unsent() const { return stream_ != nullptr && stream_->unsent(); }
-  // Whether Receive has more to give than the socket says: nobody is woken for that.
+  // Whether Receive has more to give than the socket says: epoll does not report that.
   bool buffered() const { return stream_ != nullptr && stream_->buffered(); }
 
   // Has the kernel acknowledge what it has received at once, rather than with whatever goes back

@@ -1,6 +1,6 @@
 // A worker's address for other daemons of this machine and of this user: in a sealed file in memory
-// that they open through /proc, which the kernel lets only those do who may look into this process
-// anyway. So what UCX takes apart was written by somebody who could as well write our memory.
+// that they open through /proc. The kernel allows that only to processes that may inspect this one
+// anyway. So the address that UCX parses was written by a process that could also write our memory.
 #pragma once
 
 #include <cstdint>

@@ -201,7 +201,7 @@ void UcxConnection::Finish() {
   }
   const auto keep = shared_from_this();
   worker_.Detach(options_.near);
-  // UCX has been told to let go of these, and nothing reaches it any more (see README.md).
+  // UCX has been told to release these, and nothing reaches it any more (see README.md).
   reads_.EndAll();
   exports_.EndAll();
   LinkConnection::End();

@@ -26,8 +26,8 @@ struct ConnectionOptions {
   unsigned gets = 1;  // under way at once
 };
 
-// Puts its parts together, and sees to it that the far end is there and that both ends let go
-// before the connection ends. Its parts live on the worker's thread.
+// Puts its parts together, and ensures that the far end is there and that both ends have released
+// everything before the connection ends. Its parts live on the worker's thread.
 class UcxConnection final : public LinkConnection<UcxConnection, os::EventLoop>, public End {
  public:
   using Ready = UniqueFunction<void(Status)>;

@@ -19,7 +19,7 @@ struct ContextOptions {
   std::shared_ptr<const shim::UcxApi> api;
   std::vector<std::string> transports;  // empty: see DefaultTransports
   std::vector<std::string> devices;     // as [rdma] devices
-  bool network = false;                 // somebody on another machine is trusted
+  bool network = false;                 // a node on another machine is trusted
 };
 
 // A region that is known to UCX: its handle and its key, for as long as the region lives.

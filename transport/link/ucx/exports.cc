@@ -9,7 +9,7 @@ namespace onecopy::ucx {
 namespace {
 
 // How long a withdrawal waits for a reader that says nothing, and for one that says that it has not
-// let go yet, as on a slow wire.
+// released yet, as on a slow wire.
 constexpr std::chrono::seconds kSilentLimit{2};
 constexpr std::chrono::seconds kRevokeLimit{10};
 

@@ -23,7 +23,7 @@ class Exports {
   // `done` runs when the reader has taken UCX's key, or cannot.
   void Add(const Span& span, Done done);
   void OnExported(const Message& message);
-  // Asks the reader to let go. One that is silent meanwhile, or takes too long, loses the endpoint,
+  // Asks the reader to release it. A reader that is silent, or takes too long, loses the endpoint,
   // and with it all connections there.
   void Revoke(uint64_t key, Task done);
   void OnRevoked(uint64_t key);

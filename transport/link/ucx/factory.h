@@ -5,7 +5,7 @@
 
 namespace onecopy::ucx {
 
-// Viable where UCX is installed and the configuration names somebody to use it with. Settings:
+// Viable if UCX is installed and the configuration names a node to use it with. Settings:
 // trust, transports, threads, chunk_bytes, gets; devices of [rdma].
 Backend<Link> Describe();
 

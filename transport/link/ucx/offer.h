@@ -18,7 +18,7 @@ inline constexpr size_t kMaxAddressBytes = 32 * 1024;
 inline constexpr size_t kMaxLostEnds = 16;
 
 struct Offer {
-  EndId end = 0;            // of whoever makes it
+  EndId end = 0;            // of the side that makes it
   std::string version;      // of its UCX
   std::string host;         // identity of its machine
   bool network = false;     // its worker may be reached from other machines

@@ -1,4 +1,4 @@
-// The reader's half of a connection: takes keys, gets, lets go.
+// The reader's half of a connection: takes keys, gets bytes, releases keys.
 #pragma once
 
 #include <array>
@@ -65,7 +65,7 @@ class Reads {
   void OnEnded(const OperationRef& operation, Status status, const std::string& info);
   void EndQueued(const std::function<bool(const Operation&)>& which, const Status& status);
   void TellRevoked(uint64_t key);
-  // Lets the owner hear that this end is there, for as long as it has not let go of everything.
+  // Tells the owner that this end is there, until it has released everything.
   void SayWaiting();
   const Protocol& ProtocolOf(const std::string& info);
   StepList StepsFor(const Protocol& protocol, const std::string& from, const std::string& to);
@@ -80,7 +80,7 @@ class Reads {
 
   Status stopped_;  // why; OK while it is not
   std::unordered_map<uint64_t, std::shared_ptr<Readable>> readables_;
-  size_t revoked_ = 0;  // readables that are not let go yet
+  size_t revoked_ = 0;  // readables that are not released yet
   bool waiting_said_ = false;
   FairQueue<OperationRef> queued_{uint64_t{1} << 20};  // by channel
   std::set<OperationRef> posted_;

@@ -28,8 +28,8 @@ std::string DeviceName(const Resource& resource);
 bool ReachNetwork(const std::vector<Resource>& resources);
 bool HaveRdma(const std::vector<Resource>& resources);
 
-// The transports that this node uses where nobody chose any: the local ones and, where somebody on
-// another machine is trusted, the RDMA ones. Never sockets: any process that reaches UCX's ports
+// The default transports of this node: the local ones and, if a node on another machine is trusted,
+// the RDMA ones. Never sockets: any process that reaches UCX's ports
 // could write this process's memory.
 std::vector<std::string> DefaultTransports(const std::vector<Resource>& resources, bool network);
 
@@ -39,7 +39,7 @@ std::vector<std::string> AllowedDevices(const std::vector<Resource>& resources,
                                         const std::function<bool(const std::string&)>& allows);
 
 struct NicFacts {
-  std::vector<Resource> unused;  // RDMA ones that are there, and not used as nobody is trusted
+  std::vector<Resource> unused;  // RDMA ones, present but not used because no node is trusted
   bool cuda = false;             // this UCX knows CUDA's memory
   std::string host;              // identity of this machine
   std::function<bool(const std::string&)> is_emulated;

@@ -7,7 +7,7 @@ namespace onecopy::ucx {
 AddressSource SourceFor(const TrustSettings& settings, const std::string& peer) {
   const auto& trusted = settings.trusted;
   const bool listed = std::find(trusted.begin(), trusted.end(), peer) != trusted.end();
-  // A name that nobody has proven is no reason to trust it.
+  // A name without proof is not trusted.
   return listed && settings.authenticated ? AddressSource::kMessage : AddressSource::kSameUser;
 }
 

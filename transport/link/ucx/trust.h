@@ -1,4 +1,5 @@
-// With whom this node talks UCX. Whoever reaches a UCX worker can write any memory of its process,
+// With which nodes this one talks UCX. A program that reaches a UCX worker can write any memory of
+// its process,
 // and UCX takes addresses and keys apart without knowing their length: so nothing that a peer sent
 // gets as far as UCX unless this rule lets it.
 #pragma once
@@ -23,7 +24,7 @@ enum class AddressSource {
 
 AddressSource SourceFor(const TrustSettings& settings, const std::string& peer);
 
-// Whether anybody on another machine is trusted; where not, nothing may listen to the network.
+// Whether any node on another machine is trusted; if not, nothing may listen to the network.
 bool TrustsAnyone(const TrustSettings& settings);
 
 }  // namespace onecopy::ucx

@@ -44,7 +44,7 @@ class End {
 // A worker of a peer's, as its offer or answer says.
 struct FarWorker {
   std::string peer;
-  std::string address;  // must come from one who is trusted
+  std::string address;  // must come from a trusted node
   bool reports_failure = false;
   std::vector<EndId> lost;  // see Offer
 };
@@ -52,7 +52,7 @@ struct FarWorker {
 struct GetOperation {
   ucp_rkey_h rkey = nullptr;
   uint64_t address = 0;
-  Span into;  // held until UCX has let go of it
+  Span into;  // held until UCX no longer uses it
 };
 
 // Everything on the thread of loop(), except loop() itself.
@@ -83,7 +83,7 @@ class Worker {
   void Send(const EndpointRef& endpoint, const Message& message);
 
   // `done` gets UCX's words for the operation (empty where it has none), never inside this call,
-  // and after UCX has let go of the memory. `told` gets them inside the call where they are known.
+  // and after UCX no longer uses the memory. `told` gets them inside the call where they are known.
   using GetDone = UniqueFunction<void(Status, const std::string& info)>;
   using Told = std::function<void(const std::string& info)>;
   void Get(const EndpointRef& endpoint, GetOperation operation, const Told& told, GetDone done);

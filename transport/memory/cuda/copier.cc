@@ -91,7 +91,7 @@ CUresult Copier::Open() {
     const CUresult error = gpu_.api().StreamCreate(&queue.stream, CU_STREAM_NON_BLOCKING);
     if (error != CUDA_SUCCESS) return error;
   }
-  // Where there is no room even for this, the first copies are slower.
+  // Without room even for this, the first copies are slower.
   if (gpu_.api().MemAlloc(&scratch_, kScratchBytes) != CUDA_SUCCESS) scratch_ = 0;
   const CUresult pinned =
       gpu_.api().MemHostAlloc(&host_scratch_, kScratchBytes, CU_MEMHOSTALLOC_PORTABLE);
@@ -117,7 +117,7 @@ void Copier::Start(Direction direction, Operation operation, const Begin& begin,
   operation.kernel_bytes = kernel_bytes;
   if (error == CUDA_SUCCESS) {
     error = gpu_.api().EventRecord(operation.event, queue.stream);
-    // Nothing would tell when the memory is let go.
+    // Nothing would tell when the memory is free.
     if (error != CUDA_SUCCESS) gpu_.api().StreamSynchronize(queue.stream);
   }
   if (error != CUDA_SUCCESS) {

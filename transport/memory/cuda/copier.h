@@ -63,7 +63,7 @@ class Copier {
   // processes' kernels have had their time. To a peer they go to its `scratch()`; `warm` runs when
   // nothing of this is under way any more, also where nothing was done.
   void WarmUp(Direction direction, CUdeviceptr peer_scratch, UniqueFunction<void()> warm);
-  // Bytes of this GPU that nobody reads, kScratchBytes of them; 0 where there was no room.
+  // Bytes of this GPU that are never read, kScratchBytes of them; 0 where there was no room.
   CUdeviceptr scratch() const { return scratch_; }
 
   // Completes what has ended; true while something is under way.

@@ -53,7 +53,7 @@ void WakeDriver(const CudaCopyRoute::Parts& parts) {
   };
   parts.gpu->loop().Post(
       [gpu = &*parts.gpu, direction = parts.direction, scratch, warm = std::move(warm)]() mutable {
-        // Whoever prepared the route may be done with it, and the context be closed.
+        // The route's owner may be done with it, and the context be closed.
         Copier* const copier = gpu->copier_if_open();
         if (copier != nullptr) return copier->WarmUp(direction, scratch, std::move(warm));
         warm();
@@ -159,7 +159,7 @@ Result<std::unique_ptr<Region>> CudaMemory::Allocate(const std::string& device, 
   if (options_.allocation == Allocation::kLegacy) return AllocateLegacy(*found, device, bytes);
   ONECOPY_ASSIGN_OR_RETURN(GpuUse use, found->gpu->Use());
   ONECOPY_ASSIGN_OR_RETURN(VmmMapping mapping, VmmMapping::Create(found->gpu, vmm_, bytes));
-  // The whole mapping, which is rounded up: nobody sees what another owner has left there.
+  // The whole mapping, which is rounded up: no owner sees what another one has left there.
   ONECOPY_RETURN_IF_ERROR(use->Zero(mapping.address(), mapping.bytes()));
   std::byte* const data = Pointer(mapping.address());
   auto release = [use = std::move(use), mapping = std::move(mapping)]() mutable {

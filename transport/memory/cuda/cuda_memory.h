@@ -75,7 +75,7 @@ class CudaMemory final : public Memory {
   Result<std::unique_ptr<SmallCopyRoute>> PrepareLong(const RegionRef& from,
                                                       const RegionRef& to) override;
 
-  // Closes a context that is kept open although nobody uses it; DEVICE_IN_USE where somebody does.
+  // Closes a context that is kept open without a use; DEVICE_IN_USE if it is in use.
   Status CloseDevice(const std::string& device) override;
 
  private:

@@ -5,7 +5,7 @@
 
 namespace onecopy::cuda {
 
-// Not viable, with its reason, where there is no driver or no GPU. Settings: spin_microseconds,
+// Not viable, with its reason, without a driver or a GPU. Settings: spin_microseconds,
 // peer_chunk, host_chunk, keep_open_seconds, allocation, scatter. Library: [libraries] cuda, else
 // libcuda.so.1.
 Backend<Memory> Describe();

@@ -49,8 +49,8 @@ class GpuUse {
 // only. Slow calls of the driver that need no stream are made by the thread that asks, in a
 // ScopedCudaContext, so that they hold no copy up.
 //
-// Threads: any, unless a method says otherwise. The object must not die on its own thread: whoever
-// creates it keeps it until its uses are gone.
+// Threads: any, unless a method says otherwise. The object must not die on its own thread: its
+// creator keeps it until its uses are gone.
 class Gpu : public std::enable_shared_from_this<Gpu> {
  public:
   struct Options {
@@ -86,7 +86,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   Result<GpuUse> Use();
   // One more use of a context that is open now; nothing where it is not, or about to close.
   std::optional<GpuUse> UseIfOpen();
-  // The same where somebody uses it, and it is not merely kept open.
+  // The same if it is in use, and not merely kept open.
   std::optional<GpuUse> UseIfUsed();
   unsigned uses() const;
   // Does not wait for keep_open. The uses that it has; 0: it is closed. Blocks; not on the GPU's

@@ -53,7 +53,7 @@ Result<GpuUse> HostPins::Pin(const RegionRef& region, Gpu& gpu) {
   const EntryRef entry = FindOrAdd(*region);
   const MutexLock lock(entry->mutex);
   if (entry->owner != nullptr) {
-    // A GPU that nobody uses any more is not kept open by what another one does.
+    // An unused GPU is not kept open by what another one does.
     std::optional<GpuUse> use =
         entry->owner == &gpu ? entry->owner->UseIfOpen() : entry->owner->UseIfUsed();
     if (use) return std::move(*use);

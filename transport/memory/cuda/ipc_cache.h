@@ -20,8 +20,8 @@ class IpcCache {
     uint64_t bytes = 0;       // from there on
   };
 
-  // BAD_HANDLE, with the driver's own error, for what is no handle, a handle of freed memory or of
-  // this process; also for memory that lies on another GPU.
+  // BAD_HANDLE, with the driver's own error, for what is not a handle, for a handle of freed memory
+  // or of this process; also for memory that lies on another GPU.
   Result<Opened> Open(Gpu& gpu, const std::string& handle);
   void Close(Gpu& gpu, const std::string& handle);
 

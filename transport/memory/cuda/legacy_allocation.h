@@ -18,8 +18,8 @@ class LegacyAllocation {
   LegacyAllocation(LegacyAllocation&& other) noexcept;
   LegacyAllocation& operator=(LegacyAllocation&& other) noexcept;
 
-  // Of at least `bytes`, not cleared; whole pages that other processes map, so that nobody else's
-  // allocation is in them. NO_MEMORY.
+  // Of at least `bytes`, not cleared; whole pages that other processes map, so that they hold
+  // no other allocation. NO_MEMORY.
   static Result<LegacyAllocation> Make(std::shared_ptr<Gpu> gpu, uint64_t bytes);
 
   CUdeviceptr address() const { return address_; }

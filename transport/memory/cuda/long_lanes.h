@@ -14,8 +14,8 @@
 namespace onecopy::cuda {
 
 // Thread-safe; used on threads that may block. Each route has a lane of its own, so that its long
-// copies wait for nobody else's, until a GPU has kMost of them: streams cost the driver memory.
-// From there on routes share the lane that fewest routes have.
+// copies do not wait for those of others, until a GPU has kMost of them: streams cost the driver
+// memory. From there on routes share the lane that fewest routes have.
 class LongLanes {
  public:
   static constexpr size_t kMost = 32;  // of a GPU

@@ -116,7 +116,7 @@ class Look {
         copies_(
             static_cast<unsigned>(std::clamp<uint64_t>(kBytesOfARound / bytes, 1, kMaxCopies))) {}
 
-  // NO_MEMORY where there is no room to look; GPU_LOST.
+  // NO_MEMORY without room to look; GPU_LOST.
   Result<OnePass::Seen> Run(CUdeviceptr from, CUdeviceptr to) {
     const shim::CudaApi& api = way_.from->api();
     const Scratch there(*way_.to, bytes_);
@@ -214,10 +214,10 @@ std::optional<OnePass::Seen> OnePass::Known(const Pair& way) {
 }
 
 OnePass::Seen OnePass::Look(const Pair& way, CUdeviceptr from, CUdeviceptr to, uint64_t bytes) {
-  // Held throughout: whoever else wants to know waits, and then knows.
+  // Held throughout: other threads that need the answer wait for it.
   const MutexLock lock(mutex_);
   if (const auto found = seen_.find(way); found != seen_.end()) return found->second;
-  // A GPU may be full but for a little.
+  // A GPU may be almost full.
   for (uint64_t some = std::min(bytes, kMaxBytes);; some /= 8) {
     Result<Seen> seen = cuda::Look(way, counters_, some).Run(from, to);
     if (seen.ok()) return seen_[way] = std::move(*seen);

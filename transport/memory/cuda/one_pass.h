@@ -1,4 +1,4 @@
-// Whether the driver really copies between two GPUs in one pass, found out by doing it.
+// Measures whether the driver really copies between two GPUs in one pass.
 #pragma once
 
 #include <compare>
@@ -17,10 +17,10 @@ namespace onecopy::cuda {
 // How memory came to be mapped here; what the driver does with a copy depends on it.
 enum class Mapping { kOwn, kOwnLegacy, kImported, kLegacy };
 
-// Bytes that a GPU has sent over NVLink since some beginning; nothing where nobody counts them. May
+// Bytes that a GPU has sent over NVLink since some beginning; nothing without counters. May
 // take a millisecond.
 using SentOverNvlink = std::function<std::optional<uint64_t>(const std::string& uuid)>;
-// Whether two GPUs are joined by NVLink; nothing where nobody knows.
+// Whether two GPUs are joined by NVLink; nothing if unknown.
 using JoinedByNvlink =
     std::function<std::optional<bool>(const std::string& uuid, const std::string& other)>;
 

@@ -15,7 +15,7 @@
 namespace onecopy::cuda {
 
 // The driver copies in one pass to memory behind a legacy handle only where the copying GPU's own
-// context has opened the handle; elsewhere it goes through host memory, without a word. So such a
+// context has opened the handle; elsewhere it silently goes through host memory. So such a
 // region has one address for each GPU that writes it. They stay, for the next route, until the
 // region goes or the GPU's context closes, and do not keep that open by themselves.
 //

@@ -108,7 +108,7 @@ uint64_t PolledLane::Mark() {
   CUresult error =
       event != nullptr ? CUDA_SUCCESS : api.EventCreate(&event, CU_EVENT_DISABLE_TIMING);
   if (error == CUDA_SUCCESS) error = api.EventRecord(event, stream_);
-  // Nothing would tell when the memory is let go.
+  // Nothing would tell when the memory is free.
   if (error != CUDA_SUCCESS) Break(error);
   return mark;
 }

@@ -1,4 +1,4 @@
-// Copies of one GPU that the asking thread begins and looks after: a stream of their own, and
+// Copies of one GPU that the requesting thread starts and follows: on a stream of their own, with
 // events.
 #pragma once
 
@@ -18,8 +18,8 @@
 
 namespace onecopy::cuda {
 
-// Made and let go on a thread that may block; else used by one thread, the same for all routes that
-// share it. In order, whatever the direction.
+// Made and destroyed on a thread that may block; else used by one thread, the same for all routes
+// that share it. In order, whatever the direction.
 class PolledLane {
  public:
   static Result<std::shared_ptr<PolledLane>> Open(GpuUse gpu);
@@ -53,7 +53,7 @@ class PolledLane {
   CUresult Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes);
   CUevent& EventOf(uint64_t mark) { return events_[mark % events_.size()]; }
   void ReleaseLists();
-  // More room for events, where all are in use: nobody waits for the GPU.
+  // Makes more events if all are in use, so that no thread waits for the GPU.
   void Grow();
   // The GPU can do nothing more: its copies will never end by themselves.
   void Break(CUresult error);

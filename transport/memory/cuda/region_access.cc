@@ -189,7 +189,7 @@ void FlushIfNeeded(Region& region, std::shared_ptr<Gpu> gpu) {
   const GpuInfo& info = gpu->info();
   if (info.writes_ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES) return;
   const bool owner_sees = info.writes_ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
-  // Who is going to read, nobody knows here: another GPU may, wherever it can. A GPU that cannot
+  // The reader is not known here: another GPU may read, wherever it can. A GPU that cannot
   // flush for the others offers no more than its own order.
   if (owner_sees && (info.direct_peers.empty() || !info.flushes)) return;
   region.SetFlush([gpu = std::move(gpu)]() -> Status {

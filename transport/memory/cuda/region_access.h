@@ -1,5 +1,5 @@
-// How others than this process reach a region of GPU memory: network devices (a dma-buf), other
-// processes of the host, and whoever reads what a network device has written.
+// Access to a region of GPU memory for others than this process: network devices (a dma-buf), other
+// processes of the host, and readers of what a network device has written.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct KeptDmaBuf {
   uint64_t offset = 0;
   std::string refusal;
 };
-// BAD_HANDLE for a descriptor that is no dma-buf or has no room for the piece. `bytes_of` tells its
-// size.
+// BAD_HANDLE for a descriptor that is not a dma-buf or is too small for the piece. `bytes_of` tells
+// its size.
 Result<KeptDmaBuf> KeepDmaBuf(const ImportRequest& request,
                               const std::function<Result<uint64_t>(int fd)>& bytes_of);
 void LendDmaBufOf(Region& region, KeptDmaBuf dmabuf);
@@ -54,7 +54,7 @@ void ShareOwnHandle(Region& region, std::shared_ptr<Gpu> gpu);
 void ShareDescriptors(Region& region, const ImportRequest& request, Descriptors originals);
 void ShareHandle(Region& region, const ImportRequest& request);
 
-// Where the GPU does not order remote writes for all who may read them here.
+// If the GPU does not order remote writes for all readers here.
 void FlushIfNeeded(Region& region, std::shared_ptr<Gpu> gpu);
 
 // A descriptor of our own for the same thing.

@@ -1,4 +1,4 @@
-// Copies that a GPU's copy engines make for the thread that asks.
+// Copies by a GPU's copy engines, for the requesting thread.
 #pragma once
 
 #include <memory>

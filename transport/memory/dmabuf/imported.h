@@ -29,8 +29,8 @@ class Imported {
   // Set once the processor has found nothing there; see Region::SetFaultFlag.
   const os::FaultFlag& faulted() const { return faulted_; }
 
-  // Brackets what the processor reads or writes, as the kernel asks of whoever maps a dma-buf:
-  // without it the processor may see old bytes, or the device may. Either may wait for the
+  // Brackets what the processor reads or writes, as the kernel requires of processes that map a
+  // dma-buf: without it the processor may see old bytes, or the device may. Either may wait for the
   // exporter's own work with the memory.
   Status BeginCpuAccess(bool write) const;
   Status EndCpuAccess(bool write) const;

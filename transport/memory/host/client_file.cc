@@ -22,7 +22,7 @@ Status BadMemfd(const std::string& why) {
           "pass a memfd, or POSIX shared memory, that is open for reading and writing"};
 }
 
-// With an offset of its own, where the client lets it be opened anew: looking for holes moves it.
+// With an offset of its own, if the file can be opened again: looking for holes moves it.
 os::UniqueFd OpenAnew(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   os::UniqueFd anew(::open(path.c_str(), O_RDWR | O_CLOEXEC));

@@ -16,8 +16,8 @@ namespace onecopy::host {
 // of a file that is something else.
 Status CheckMemoryFile(const ImportRequest& request);
 
-// Whether it is sealed so. One that is not may be cut short at any time: whoever touches what is
-// then missing faults, which os::FaultGuard contains.
+// Whether it is sealed so. One that is not may be cut short at any time: touching what is then
+// missing faults, which os::FaultGuard contains.
 bool CannotShrink(int fd);
 
 class ClientFile final : public Backing {

@@ -98,7 +98,7 @@ Result<std::unique_ptr<Region>> HostMemory::Import(const ImportRequest& request)
   return region;
 }
 
-// Memory that may fail whoever touches it, without ending the process.
+// Memory that may fault when it is touched, without ending the process.
 std::unique_ptr<Region> HostMemory::Guarded(std::byte* data, uint64_t bytes, os::Mapping mapping,
                                             Region::Release after) const {
   const auto faulted = std::make_shared<std::atomic<bool>>(false);

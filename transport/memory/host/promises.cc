@@ -12,7 +12,7 @@ namespace {
 
 // For the daemon itself: its heap, and what sockets take.
 constexpr uint64_t kKeptBack = uint64_t{32} << 20;
-// A file that loses one page after the other is not counted anew for each.
+// A file that loses one page after the other is not counted again for each.
 constexpr uint64_t kSlack = uint64_t{16} << 20;
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace onecopy::host {
 class Promises;
 
 // That a memory file's bytes, or some of them, will have memory when they are touched. Kept by
-// whoever may touch them.
+// the code that may touch them.
 class Promise {
  public:
   // Bytes of the file `fd` (borrowed, as long as this lives) that have no memory yet, at most

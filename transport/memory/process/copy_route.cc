@@ -31,7 +31,7 @@ void ProcessCopyRoute::CopyMany(std::vector<StridedCopy> copies, Done done) {
   }
   own_.slab->Copy(way_, own_.region, std::move(copies),
                   [this, done = std::move(done)](Status copied) mutable {
-                    // What was not there is not there for whoever comes next, either.
+                    // What was not there will not be there for the next copy, either.
                     if (copied.reason() == reasons::kMemoryFault) *own_.faulted = true;
                     done(std::move(copied), steps_);
                   });

@@ -1,5 +1,5 @@
-// Memory that clients' processes alone reach: malloc's, NumPy's, CPU tensors', and that of GPUs
-// which cannot be shared. See README.md.
+// Memory that only a client's process reaches: malloc's, NumPy's, CPU tensors', and GPU memory that
+// cannot be shared. See README.md.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// One client's slab, and the copies that its library is asked to make.
+// One client's slab, and the copies that the client's library makes on request.
 #pragma once
 
 #include <chrono>

@@ -104,7 +104,7 @@ std::vector<BatchEnd> Batches::Run(bool write, shim::cufile::Handle file, std::b
       api_->DestroyBatch(handle);
       return ends;
     }
-    // Some of it may have. Whoever asks how it goes may wait for ever, so its context stays, too.
+    // Some of it may have. A thread that polls it may wait for ever, so its context stays, too.
     api_->CancelBatch(handle);
     for (BatchEnd& end : ends) end.how = How::kLost;
     return ends;

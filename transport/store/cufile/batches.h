@@ -41,7 +41,7 @@ class Batches {
   struct Options {
     unsigned entries = 0;                           // of a batch; less than 2: there are none
     std::chrono::milliseconds poll{100};            // between looks at `stop`
-    std::chrono::milliseconds after_cancel{60000};  // without a word, until it is lost
+    std::chrono::milliseconds after_cancel{60000};  // without an answer, until it is lost
     unsigned errors = 100;  // of asking how it goes, one after the other, until it is lost
   };
 

@@ -1,4 +1,4 @@
-// What shows which way bytes went: counters of the library, else of the kernel's module.
+// Counters that show which way bytes went: of the library, else of the kernel's module.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ class Counts {
       : api_(std::move(api)), nvidia_fs_stats_(std::move(nvidia_fs_stats)) {}
 
   // Of that GPU by this process; where the library does not count, of all of them by nvidia-fs.
-  // Nothing where nobody counts.
+  // Nothing without counters.
   std::optional<shim::CuFileCounts> Read(const std::string& gpu_uuid) const;
 
  private:

@@ -39,7 +39,7 @@ CufileFile::CufileFile(OpenFileRequest request, uint64_t bytes, shim::cufile::Ha
 
 CufileFile::~CufileFile() {
   for (const auto& [gpu, joined] : joined_) driver_->ledger->Leave(gpu);
-  // The descriptor stays open until the library has let go of it.
+  // The descriptor stays open until the library has released it.
   lane_->Wait([api = driver_->api, handle = handle_, keeps = request_.keeps] {
     api->DeregisterHandle(handle);
   });
@@ -183,7 +183,7 @@ void CufileFile::MoveBatch(bool write, Pieces pieces) {
   for (size_t i = 0; i < pieces.size(); ++i) {
     ended.push_back(EndOfBatched(write, ends[i], pieces[i]));
     if (ended.back().ok()) ++well;
-    // What the library does not let go of stays where it is, whoever else wants the memory.
+    // Memory that the library does not release stays where it is, even if others need it.
     if (ends[i].how == BatchEnd::How::kLost) {
       pieces[i].span.region->Distrust();
       KeepForGood(memory, pieces[i].span.region, shared_from_this());

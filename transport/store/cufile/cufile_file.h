@@ -72,9 +72,9 @@ class CufileFile final : public DirectFile, public std::enable_shared_from_this<
 
   Status Check(bool write, uint64_t offset, const Span& span) const;
   void Move(bool write, uint64_t offset, Span span, Done done);
-  // Posts it: `done` runs on the loop's thread, which lets go of what it keeps.
+  // Posts it: `done` runs on the loop's thread, which releases what it keeps.
   void End(Status status, FilePass pass, Piece piece);
-  // Posts a task that waits; where there is no thread for it, these pieces end.
+  // Posts a task that waits; without a thread for it, these pieces end.
   void Wait(UniqueFunction<void(Pieces)> task, Pieces pieces);
   // Those that follow block.
   void MoveBatch(bool write, Pieces pieces);

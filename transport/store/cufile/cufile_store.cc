@@ -112,7 +112,7 @@ struct CufileStore::Shared {
   Result<std::shared_ptr<Lane>> LaneFor(const Uid& owner, uint32_t gid) ONECOPY_REQUIRES(mutex) {
     std::shared_ptr<Lane>& lane = lanes[{owner, gid}];
     if (lane != nullptr) return lane;
-    // A lane that nobody else holds has nothing under way, and gets nothing but from here.
+    // A lane without another holder has nothing under way, and gets work only from here.
     if (lanes.size() > kMostLanes) {
       std::erase_if(lanes, [](const auto& entry) { return entry.second.use_count() == 1; });
     }
@@ -204,7 +204,7 @@ void CufileStore::Shared::OpenDirect(const std::shared_ptr<Shared>& self, OpenFi
         os::EventLoop& loop = lane->loop();
         auto opened = std::make_shared<Result<std::shared_ptr<DirectFile>>>(
             OpenNow(std::move(request), std::move(driver), lane));
-        // What is held is let go by the lane's own thread at the latest, never by one that waits.
+        // The lane's own thread releases what is held at the latest, never by one that waits.
         loop.Post([opened, shared, lane] { (*shared)(std::move(*opened)); });
       });
   if (!waits) {
@@ -242,7 +242,7 @@ CufileStore::~CufileStore() {
   for (auto& [owner, lane] : shared_->lanes) {
     lane->Settle();  // what has just ended may hold it still
     if (lane.use_count() == 1) continue;
-    lane->loop().Stop();  // nobody hears of what ends now
+    lane->loop().Stop();  // ends from now on are not reported
     Abandoned().push_back(std::move(lane));
   }
   shared_->lanes.clear();
@@ -256,7 +256,7 @@ StoreCapability CufileStore::Describe() const {
 void CufileStore::OnChange(UniqueFunction<void()> changed) {
   const MutexLock lock(shared_->mutex);
   shared_->changed = std::move(changed);
-  // Else whoever asked before the probe ended, and listens since, would never hear of it.
+  // Else a listener that asked before the probe ended would never hear of it.
   if (!shared_->probing && shared_->changed) shared_->changed();
 }
 

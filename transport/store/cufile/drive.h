@@ -1,4 +1,4 @@
-// What of the drive below a file, and of its file system, keeps the file from going directly.
+// What keeps a file from going directly: properties of its drive and file system.
 #pragma once
 
 #include <sys/types.h>

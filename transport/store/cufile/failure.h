@@ -1,4 +1,4 @@
-// How the library says that something failed, in our words.
+// Converts the library's errors to ours.
 #pragma once
 
 #include <sys/types.h>

@@ -21,11 +21,11 @@ class Lane {
   ~Lane() { thread_->StopAndJoin(); }
 
   os::EventLoop& loop() { return thread_->loop(); }
-  // Any thread but its own: returns once what was posted to the loop has run, and is let go.
+  // Any thread but its own: returns once what was posted to the loop has run, and is destroyed.
   void Settle() {
     thread_->RunSync([] {});
   }
-  // Any thread; the task may wait, as this user. False where there is no thread available.
+  // Any thread; the task may wait, as this user. False if no thread is available.
   bool Wait(Task task) { return pool_->Post(std::move(task)); }
   Batches& batches() { return *batches_; }
 

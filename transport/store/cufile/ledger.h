@@ -24,18 +24,18 @@ class Ledger {
     uint64_t ended = 0;      // operations
     uint64_t under_way = 0;  // whose count may be in `before` or not
   };
-  // Nothing where nobody counts.
+  // Nothing without counters.
   std::optional<Window> Open(const std::string& gpu);
 
   // Operations of any transfer. `moved`: those that moved something, which is counted.
   void Begin(const std::string& gpu, uint64_t operations);
   void End(const std::string& gpu, uint64_t operations, uint64_t moved);
 
-  // What is known of the operations that have ended since: empty where all of them, whoever's they
-  // were, went directly; else how they went instead, in words.
+  // What is known of the operations that have ended since: empty if all of them, of all transfers,
+  // went directly; else how they went instead, in words.
   struct Seen {
     bool direct = false;
-    bool through_gpu = false;  // else through host memory, as far as anybody knows
+    bool through_gpu = false;  // else through host memory, as far as is known
     std::string why_not;
     uint64_t counted = 0;  // as direct
   };

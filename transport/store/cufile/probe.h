@@ -1,5 +1,4 @@
-// Finding out what the library does here, in a process of its own: it has crashed and hung in
-// virtual machines.
+// Tries the library in a process of its own: it has crashed and hung in virtual machines.
 #pragma once
 
 #include <chrono>

@@ -33,7 +33,7 @@ void Say(const std::string& key, const std::string& value) {
   std::fflush(stdout);
 }
 
-// A file that nobody else sees, of bytes that tell themselves apart.
+// A file that no other process sees, of bytes that tell themselves apart.
 Result<os::UniqueFd> MakeFile(const std::string& folder, std::vector<char>& content) {
   os::UniqueFd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!fd) return os::ErrnoStatus(errno, "making a file in " + folder);

@@ -1,4 +1,5 @@
-// Who copies out of the page cache: the kernel's threads of a ring, or threads of this process.
+// Chooses what copies out of the page cache: the kernel's threads of a ring, or threads of this
+// process.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ class CachedReads {
   // From so many cores on it begins with threads.
   static constexpr unsigned kThreadsFromCores = 8;
 
-  // `choice`: there are both, and nobody has said which.
+  // `choice`: both ways exist, and the configuration does not choose one.
   explicit CachedReads(bool choice, bool begins_with_threads = false)
       : choice_(choice),
         begins_with_threads_(choice && begins_with_threads),
@@ -36,12 +37,12 @@ class CachedReads {
   // The rate of threads over the ring's, the median, as it was measured last; absent: it was not.
   std::optional<double> threads_to_ring() const;
 
-  // The right to try: to one at a time, and to none where there is no choice or it is known. The
+  // The right to try: to one at a time, and to none without a choice, or once it is made. The
   // right ends with the object, which this outlives.
   class Turn;
   std::unique_ptr<Turn> Take();
 
-  // For people; nothing where there is no choice.
+  // For people; nothing without a choice.
   std::map<std::string, std::string> Describe() const;
 
  private:

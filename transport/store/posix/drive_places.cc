@@ -99,7 +99,7 @@ DrivePlace DrivePlaces::PlaceOf(const os::Drives& found) const {
     place.words += " (" + drive.address + (drive.address.empty() || node < 0 ? "" : ", ") +
                    (node < 0 ? "" : "NUMA node " + std::to_string(node)) + ")";
   }
-  // Of some alone nobody could say how far the file is.
+  // With only some of them known, the file's distance is unknown.
   if (!all_in_topology) place.drives.clear();
   if (topology_.virtual_machine || nodes.size() != 1 || *nodes.begin() < 0) {
     place.words += topology_.virtual_machine ? ", as a hypervisor shows it"

@@ -9,7 +9,7 @@
 namespace onecopy::posix {
 namespace {
 
-// The ring's loop alone keeps a ring's memory for a moment: it is what lets go of it.
+// The ring's loop alone keeps a ring's memory for a moment: it releases it.
 void Tell(os::EventLoop& loop, std::weak_ptr<RegisteredMemory> ring, std::weak_ptr<Region> region) {
   loop.Post([ring = std::move(ring), region = std::move(region)] {
     if (const auto memory = ring.lock()) memory->Hold(region);

@@ -14,7 +14,7 @@ namespace onecopy::posix {
 // The kernel takes no more in one call than a little less than 2 GiB.
 inline constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;
 
-// What comes out of the page cache is copied by whoever submits it, unless another thread is told
+// The submitting thread copies what comes out of the page cache, unless another thread is told
 // to: from this size on several copy faster than one.
 inline constexpr uint64_t kOwnThreadFrom = uint64_t{64} << 10;
 
@@ -35,10 +35,10 @@ struct IoRequest {
   int fd = -1;
   int place = -1;  // of that descriptor among those that the ring has registered; -1: it is not
   uint64_t offset = 0;
-  const Region* region = nullptr;  // in which it lies; null: nobody knows
+  const Region* region = nullptr;  // in which it lies; null: unknown
   std::byte* at = nullptr;
   uint64_t bytes = 0;
-  IoTally* tally = nullptr;  // null: nobody counts
+  IoTally* tally = nullptr;  // null: not counted
   // How many bytes, perhaps fewer than were asked for, or -errno. Runs once, on the loop's thread.
   UniqueFunction<void(int64_t)> ended;
 };

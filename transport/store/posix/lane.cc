@@ -35,7 +35,7 @@ class WaitingIo final : public Io {
       if (shared->tally != nullptr && moved > 0) {
         shared->tally->by_threads += static_cast<uint64_t>(moved);
       }
-      // All of it goes there: what it keeps is let go by the loop's thread.
+      // All of it goes there: the loop's thread releases what it keeps.
       loop.Post([shared = std::move(shared), result] { shared->ended(result); });
     });
     if (!posted) loop_.Post([shared] { shared->ended(-EAGAIN); });
@@ -63,7 +63,7 @@ Result<std::shared_ptr<Lane>> Lane::Make(const Uid& owner, uint32_t gid, bool ri
     os::EventLoop& loop = lane->thread_->loop();
     lane->waiting_io_ = std::make_unique<WaitingIo>(*lane->pool_, loop);
     if (!ring) return;
-    // A ring that cannot be had is no failure: limits on locked memory are a user's, on kernels
+    // A missing ring is not a failure: limits on locked memory are a user's, on kernels
     // before 5.12 and again on newer ones, and may be used up by then.
     Result<std::unique_ptr<Ring>> made = Ring::Make(loop, kDepth, held);
     if (!made.ok()) return;

@@ -19,7 +19,7 @@ namespace onecopy::posix {
 
 class Lane {
  public:
-  // Pieces under way at a time, and threads that wait where there is no ring.
+  // Pieces under way at a time, or, without a ring, threads that wait.
   static constexpr unsigned kDepth = 32;
   static constexpr size_t kThreads = 16;
 
@@ -37,7 +37,7 @@ class Lane {
   // Where all that moves bytes was seen to be kept; empty: nowhere.
   const std::string& kept_on() const { return kept_on_; }
 
-  // Any thread but its own: returns once what was posted to the loop has run, and is let go.
+  // Any thread but its own: returns once what was posted to the loop has run, and is destroyed.
   void Settle() {
     thread_->RunSync([] {});
   }
@@ -52,7 +52,7 @@ class Lane {
   void Unregister(int place) {
     if (ring_ != nullptr) ring_->files().Remove(place);
   }
-  // Any thread; the task may wait, as this user. False where there is no thread available.
+  // Any thread; the task may wait, as this user. False if no thread is available.
   bool Wait(Task task) { return pool_->Post(std::move(task)); }
   // What is then to be said: RESOURCE_EXHAUSTED (NO_MEMORY).
   static Status NoThread();

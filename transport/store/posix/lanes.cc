@@ -35,8 +35,9 @@ Result<std::shared_ptr<Lane>> Lanes::For(const Key& key, const std::string& cpus
   const auto found = lanes_.find(key);
   if (found != lanes_.end()) return found->second;
   const bool near = IsNear(key);
-  // A lane that nobody else holds has nothing under way, and gets nothing but from here. Whoever
-  // asks for a near one acts for a user, who must not end what others' lanes still have to do.
+  // A lane without another holder has nothing under way, and gets work only from here. A caller
+  // that asks for a near one acts for a user, which must not end what others' lanes still have to
+  // do.
   const bool full = Count(false) >= kMost;
   const bool near_full = Count(true) >= kMost;
   if (!near && (full || near_full)) {
@@ -74,7 +75,7 @@ void Lanes::Close() {
   for (auto& [key, lane] : lanes_) {
     lane->Settle();  // what has just ended may hold it still
     if (lane.use_count() == 1) continue;
-    lane->loop().Stop();  // nobody hears of what ends now
+    lane->loop().Stop();  // ends from now on are not reported
     Abandoned().push_back(lane);
   }
   lanes_.clear();

@@ -1,4 +1,4 @@
-// Who has which lane.
+// Assigns lanes to users.
 #pragma once
 
 #include <compare>

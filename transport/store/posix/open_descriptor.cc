@@ -124,8 +124,8 @@ void ChooseForReads(const OpenFileRequest& request, dev_t mount, uint64_t size, 
   if (!facts.direct) facts.turn = nullptr;
 }
 
-// What is written is never tried: it would be what somebody wanted to keep. `mount`: what rates are
-// known by.
+// What is written is never tried: it could be data that the user wants to keep. `mount`: what rates
+// are known by.
 Status ChooseWay(const OpenFileRequest& request, const struct stat& file, dev_t mount,
                  uint64_t size, Mounts& mounts, FileFacts& facts) {
   facts.verdict = mounts.Of(mount, *facts.kind, facts.drive.words);

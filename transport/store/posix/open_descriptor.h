@@ -1,4 +1,4 @@
-// What a descriptor is that somebody has passed, as what a file can be read or written through.
+// Examines a descriptor that a client has passed: what it is, and how it can be read or written.
 #pragma once
 
 #include <cstdint>

@@ -125,7 +125,7 @@ void PosixFile::Write(uint64_t offset, Span from, Done done) {
 void PosixFile::Commit(const StopFlag& stop, UniqueFunction<void(Status)> done) {
   auto shared = std::make_shared<decltype(done)>(std::move(done));
   const auto finish = [self = shared_from_this(), shared](Status status) {
-    // Whatever is let go last is so by the lane's own thread.
+    // The lane's own thread releases the last reference.
     self->lane_->loop().Post(
         [self, shared, status = std::move(status)]() mutable { (*shared)(std::move(status)); });
   };
@@ -296,7 +296,7 @@ void PosixFile::Continued(const PieceRef& piece, int64_t result) {
   }
   if (result == -EINTR) return Continue(piece);
   if (result == -EAGAIN && piece->by_threads) {
-    piece->by_threads = false;  // there are none to be had
+    piece->by_threads = false;  // none can be made
     return Continue(piece);
   }
   if (result == -EAGAIN && !piece->waits) {

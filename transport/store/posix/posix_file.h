@@ -75,7 +75,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   void Continued(const PieceRef& piece, int64_t result);
   void End(const PieceRef& piece, Status status);
   std::string WhoMoved() const;
-  // Of a new file, which may have been made longer than what has come: as whoever asked had said.
+  // Of a new file, which may have been made longer than what has come: as the request said.
   Status SetLength() const;
   Status Short(const Piece& piece) const;
   Status Failure(int error, const Piece& piece) const;

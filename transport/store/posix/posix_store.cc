@@ -82,7 +82,7 @@ void PosixStore::Open(OpenFileRequest request, Opened done) {
       // Without it the file is merely farther away.
       if (auto near = shared->lanes.For(key, facts->drive.cpus); near.ok()) moves = *near;
     }
-    // What is held is let go by the lane's own thread at the latest, never by one that waits.
+    // The lane's own thread releases what is held at the latest, never by one that waits.
     os::EventLoop& loop = lane->loop();
     loop.Post([shared = std::move(shared), lane = std::move(lane), moves = std::move(moves),
                request = std::move(request), facts = std::move(facts), told]() mutable {

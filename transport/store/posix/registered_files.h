@@ -19,9 +19,9 @@ class RegisteredFiles {
   RegisteredFiles(const RegisteredFiles&) = delete;
   RegisteredFiles& operator=(const RegisteredFiles&) = delete;
 
-  // Its place in the table, until Remove; kNone where there is none: the table is full, or the
-  // kernel has no table that lets go of a file when it is told (before Linux 6.13 that may take a
-  // second, for which what was written could not be executed, nor its file system unmounted).
+  // Its place in the table, until Remove; kNone if the table is full, or the kernel's table does
+  // not release a file at once (before Linux 6.13 that may take a second, in which a written file
+  // could not be executed, nor its file system unmounted).
   int Add(int fd);
   // Nothing of it is under way. The descriptor is closed afterwards, lest the kernel be the one
   // that closes it.

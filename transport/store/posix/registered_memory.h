@@ -16,7 +16,7 @@ namespace onecopy::posix {
 class HeldMemory;
 
 // What lies in registered memory is read and written without its pages being looked up, pinned and
-// let go with each call. Memory is registered in parts, each when something is first to be moved
+// released with each call. Memory is registered in parts, each when something is first to be moved
 // there, so that nothing is pinned that is not used. The loop's thread of the ring, unless
 // something else is said.
 //
@@ -31,10 +31,10 @@ class RegisteredMemory {
   };
 
   // `ring` and `held` outlive it. Nothing is registered where the limit on locked memory counts
-  // (no CAP_IPC_LOCK, RLIMIT_MEMLOCK finite) for who makes this: RDMA devices draw upon the same,
-  // and cannot do without.
+  // (no CAP_IPC_LOCK, RLIMIT_MEMLOCK finite) for this process: RDMA devices need the same memory,
+  // and cannot do without it.
   RegisteredMemory(io_uring& ring, HeldMemory& held, const Shape& shape);
-  // Any thread once the loop has ended. The kernel lets go of the memory with the ring.
+  // Any thread once the loop has ended. The kernel releases the memory with the ring.
   ~RegisteredMemory();
   RegisteredMemory(const RegisteredMemory&) = delete;
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
@@ -44,7 +44,7 @@ class RegisteredMemory {
   // Of memory that has gone.
   void LetGo();
 
-  // The part in which all of this lies, until End; kNone where it is no memory that is held, lies
+  // The part in which all of this lies, until End; kNone if it is not held memory, lies
   // in two parts, the table is full, or the kernel refuses. `region` lives until End.
   int Begin(const Region* region, const std::byte* at, uint64_t bytes);
   void End(int part);

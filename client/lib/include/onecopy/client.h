@@ -273,8 +273,8 @@ class Client {
   Result<TransferInfo> AwaitTransfer(const TransferId& id, const OnUpdate& on_update = {},
                                      std::stop_token stop = {});
 
-  // There is no stream order here: what the caller's streams still do to GPU memory of either end
-  // must have finished (cudaStreamSynchronize) before the transfer is asked for. RunTransferAsync
+  // Not ordered with streams: what the caller's streams still do to GPU memory of either end must
+  // have finished (cudaStreamSynchronize) before the transfer is asked for. RunTransferAsync
   // takes a StreamOrder.
   //
   // StartTransfer, then AwaitTransfer; CANCELLED, with nothing started, where the stop came first.
@@ -302,7 +302,7 @@ class Client {
   // what the driver says; nothing was queued then.
   Result<TransferFuture> RunTransferAsync(const TransferRequest& request, const StreamOrder& order,
                                           TransferCallbacks callbacks = {});
-  // As AwaitTransfer, of a transfer that anybody has started.
+  // As AwaitTransfer, for a transfer that any program has started.
   Result<TransferFuture> AwaitTransferAsync(const TransferId& id, TransferCallbacks callbacks = {});
 
   // Begins a transfer whose parts the caller orders with StartTransfer (`part_of`), one after
@@ -343,9 +343,10 @@ class Client {
 
   // Tells the destination's watcher; no bytes move. Needs the right to write into some of it.
   // After a transfer that was seen to succeed, also by a ring, it comes after that transfer's
-  // bytes, and its arrival: so who has read from another node tells that node's owner that it is
-  // done. FAILED_PRECONDITION (NOT_WATCHED), RESOURCE_EXHAUSTED (QUOTA); after UNAVAILABLE or
-  // DEADLINE_EXCEEDED it may have been told, and is safely repeated where it has a request id.
+  // bytes, and its arrival: so a reader tells the owner of a buffer on another node
+  // that it has finished reading. FAILED_PRECONDITION (NOT_WATCHED), RESOURCE_EXHAUSTED (QUOTA);
+  // after UNAVAILABLE or DEADLINE_EXCEEDED it may have been told, and is safely repeated where it
+  // has a request id.
   Status SendMessage(const MessageRequest& request);
 
   // This node or a peer as seen from here, with its capabilities. `name` empty: this one.

@@ -43,8 +43,8 @@ struct FileCopyOptions {
   // Of a file that is written: the disk has it, and its name, before the copy has succeeded
   // (fsync). INVALID_ARGUMENT (BAD_ARGUMENT) for a stream.
   bool sync = false;
-  // Lets a block device be written, which holds a file system, or is somebody's disk, more often
-  // than not. Without it: INVALID_ARGUMENT (BAD_ARGUMENT). One that is in use, as by a mount, is
+  // Allows writing to a block device, which usually holds a file system or is a whole disk. Without
+  // it: INVALID_ARGUMENT (BAD_ARGUMENT). One that is in use, as by a mount, is
   // refused anyway (FAILED_PRECONDITION, DEVICE_IN_USE), unless its open descriptor is given.
   bool write_device = false;
   // Only these, in one transfer, as TransferRequest::ranges; offsets count from where each end
@@ -57,7 +57,7 @@ struct FileCopyOptions {
 
   // On the calling thread, now and then: payload that has arrived, and the whole, if known.
   std::function<void(uint64_t bytes_done, std::optional<uint64_t> bytes_total)> on_progress = {};
-  // A requested stop cancels the transfers of the windows and waits until they have let go.
+  // A requested stop cancels the transfers of the windows and waits until they have ended.
   std::stop_token stop = {};
 };
 

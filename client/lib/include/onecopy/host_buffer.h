@@ -42,7 +42,7 @@ class HostBuffer {
   // A range of it, for a transfer; absent `bytes`: up to its end.
   Endpoint endpoint(uint64_t offset_bytes = 0, std::optional<uint64_t> bytes = {}) const;
 
-  // Blocks: cancels the transfers that use it, waits until they have let go, and ends the
+  // Blocks: cancels the transfers that use it, waits until they have ended, and ends the
   // registration. The mapping stays until the destructor. FAILED_PRECONDITION (FORKED) in a child
   // of the process that made it, which keeps the bytes and leaves the registration to its parent.
   Status Close();

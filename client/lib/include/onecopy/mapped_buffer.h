@@ -36,11 +36,12 @@ struct MapOptions {
 // it.
 //
 // The daemon may take a mapping back: because the buffer goes, with its owner or by request;
-// because the right to it ends; because the daemon ends. It tells so (CheckValid, revocation_fd),
-// and this process is to close the mapping at once. No processor and no GPU lets the daemon do that
-// by itself: so the memory stays readable and writable for who does not, within the bounds that
-// docs/decisions/mapped-buffers.md tells. Touching it never faults if the daemon is gone. Host
-// memory whose owner cuts its file short becomes zeros here, all of it, instead of a SIGBUS.
+// because the right to it ends; because the daemon ends. It reports that (CheckValid,
+// revocation_fd), and this process must then close the mapping at once. The daemon cannot do that
+// by itself: a process that does not close the mapping can still read and write the memory, within
+// the bounds that docs/decisions/mapped-buffers.md describes. Touching it never faults if the
+// daemon is gone. Host memory whose owner cuts its file short becomes zeros here, all of it,
+// instead of a SIGBUS.
 class MappedBuffer {
  public:
   MappedBuffer(MappedBuffer&& other) noexcept;
@@ -59,7 +60,7 @@ class MappedBuffer {
   // Any thread; one system call, which asks the daemon for nothing. OK while the mapping may be
   // used; else why the daemon has taken it back: ABORTED (OWNER_DIED), NOT_FOUND
   // (BUFFER_NOT_FOUND), PERMISSION_DENIED (NOT_OWNER, GRANT_EXPIRED), UNAVAILABLE (DRAINING),
-  // UNAVAILABLE (DAEMON_UNREACHABLE) where the daemon has gone without a word; ABORTED
+  // UNAVAILABLE (DAEMON_UNREACHABLE) if the daemon ended without notice; ABORTED
   // (MEMORY_FAULT) where bytes that this process touched were not there. CANCELLED once closed.
   Status CheckValid() const;
   // Readable (POLLIN) from then on that CheckValid fails. Stays this object's, and is not to be

@@ -1,5 +1,5 @@
-// Something that memory can be had of, and what can be put before it: an adaptor is a resource that
-// passes every call on to another one.
+// A source of memory, and adaptors for it: an adaptor is a source that passes every call on to
+// another one.
 #pragma once
 
 #include "onecopy/language.h"  // first
@@ -27,7 +27,7 @@ class MemoryResource {
   virtual ~MemoryResource() = default;
 
   // At least that many bytes, aligned to kPoolAlignment, for work that is given to `stream` from
-  // now on. INVALID_ARGUMENT (BAD_SIZE) for none; RESOURCE_EXHAUSTED where there is no more.
+  // now on. INVALID_ARGUMENT (BAD_SIZE) for none; RESOURCE_EXHAUSTED if no memory is left.
   virtual Result<void*> Allocate(uint64_t bytes, StreamHandle stream = 0) = 0;
 
   // Gives it back: what was given to `stream` before now may still use it. `bytes` as allocated, or

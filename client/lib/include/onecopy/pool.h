@@ -108,8 +108,8 @@ class Pool final : public MemoryResource {
   // there are or were. FAILED_PRECONDITION (DRIVER_FAILED) while one captures a graph, which that
   // may end.
   Status Synchronize();
-  // Of GPU memory, before a stream is destroyed: waits for what it was given until it last gave
-  // memory back, and that is anybody's from then on; so is what it freed while it captured graphs,
+  // Of GPU memory, before a stream is destroyed: waits for the work it had when it last gave
+  // memory back, which any stream can then have; so is what it freed while it captured graphs,
   // which must have ended and are launched no more. Without it what is known of the stream stays;
   // of one that captured, a later stream with its handle would release that.
   // FAILED_PRECONDITION (STREAM_CAPTURING) while it captures.

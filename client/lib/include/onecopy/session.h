@@ -19,8 +19,8 @@ struct RestoredBuffer {
   BufferInfo now;
 };
 
-// Memory that the client had registered, and that no session knows any more. It is still the
-// caller's, who may register it again. Grants on it have gone, too.
+// Memory that the client had registered, and that no session knows any more. The caller still has
+// it and can register it again. Grants on it are gone, too.
 struct LostBuffer {
   BufferInfo was;
   // UNAVAILABLE (SESSION_LOST), or why it could not be registered again, which is tried again when
