@@ -12,7 +12,7 @@ import zlib
 import pyarrow
 from reference import Bytes, ours
 
-from onecopy import _arrow_file, _npy, _orc_footer, _parquet_footer, _safetensors
+from onecopy.formats import _arrow_file, _npy, _orc_footer, _parquet_footer, _safetensors
 
 ONE = '{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
 STRIPE = b"\x08\x03\x10\x00\x18\x00\x20\x00\x28\x00"  # at 3, of no bytes and no rows

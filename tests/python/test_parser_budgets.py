@@ -17,7 +17,7 @@ from array_files import values
 from hypothesis import strategies
 from reference import Bytes, examples, ours
 
-from onecopy import _arrow_file, _flat, _npy, _orc_footer, _parquet_footer, _safetensors
+from onecopy.formats import _arrow_file, _flat, _npy, _orc_footer, _parquet_footer, _safetensors
 
 MOST_TIMES = 10  # as long for four times as many bytes; 4 and what measuring adds
 NOISE = 0.03  # seconds that a measurement may be off by

@@ -8,7 +8,7 @@ from array_files import entry, raw
 from hypothesis import strategies
 from reference import Corpus, attempt, examples, ours
 
-from onecopy import _safetensors
+from onecopy.formats import _safetensors
 
 ONE = b'{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
 WITH = b'{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":%s}'

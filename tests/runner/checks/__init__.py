@@ -10,7 +10,7 @@ import traceback
 import report
 from checks.context import CannotRun, Context
 
-_MODULES = ("formatting", "layers", "protos", "tracked", "spelling", "phrases", "shell", "self_tests", "unit_file", "sandbox",
+_MODULES = ("formatting", "layers", "python_layers", "protos", "tracked", "spelling", "phrases", "shell", "self_tests", "unit_file", "sandbox",
             "installation", "tidy")
 
 

@@ -1,0 +1,12 @@
+"""The only way from the core to the layer above it: Node.load and Node.save. onecopy.formats is imported when one of them is
+first called."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def array_files() -> Any:
+    """The module that loads and saves files of arrays."""
+    return importlib.import_module("onecopy.formats._array_files")
