@@ -86,8 +86,7 @@ def open_one(files: OpenFiles, name: str, kind: str) -> Wanted:
         stem = stem[:-4] if stem.lower().endswith(".npy") else stem
         return Wanted(file, [_safetensors.Tensor(stem, "", array.dtype, array.shape, array.offset, array.bytes,
                                                  array.fortran)], {})
-    length = _safetensors.header_bytes(name, file.read(0, 8), file.size)
-    header = _safetensors.parse(name, file.read(8, length), file.size)
+    header = _safetensors.read(file)
     return Wanted(file, header.tensors, header.metadata)
 
 

@@ -83,7 +83,7 @@ def footer_bytes(name: str, tail: bytes, size: int) -> int:
     if size >= TAIL_BYTES and tail[4:] == _ENCRYPTED:
         raise Unimplemented(f"the footer of {name} is encrypted", "BAD_FORMAT", "decrypt the file first")
     if size < TAIL_BYTES or tail[4:] != MAGIC:  # how it begins, no reader looks at
-        raise bad(name, "it does not end with ORC's magic bytes")
+        raise bad(name, "it does not end with PAR1")
     length = int.from_bytes(tail[:4], "little")
     if length > min(size - TAIL_BYTES, MOST_BYTES):
         raise bad(name, f"it announces a footer of {length} bytes, and the whole file has {size}")

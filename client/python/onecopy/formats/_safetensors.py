@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from .. import _native
 from ..core.values import _dtypes
 from ..core.values._errors import InvalidArgument
+from ._opened import OpenFile
 
-MOST_HEADER_BYTES = 100_000_000  # as of the format's own library
+MOST_HEADER_BYTES = _native.MOST_SAFETENSORS_HEADER_BYTES
 _LENGTH_BYTES = 8
 _METADATA = "__metadata__"
 _PAGE = 4096
@@ -52,14 +53,9 @@ def bad(file: str, why: str) -> InvalidArgument:
     return InvalidArgument(f"{file} is not a valid safetensors file: {why}", "BAD_FORMAT", "download or write the file again")
 
 
-def header_bytes(file: str, first: bytes, size: int) -> int:
-    """How long the head's text is, by the first 8 bytes of a file of that size."""
-    return _native.safetensors_header_bytes(file, first, size)
-
-
-def parse(file: str, text: bytes, size: int) -> Header:
-    """Of the head's text, of a file of that size. What overlaps, leaves holes, or lies outside is refused."""
-    described, metadata = _native.safetensors_head(file, text, size)
+def read(file: OpenFile) -> Header:
+    """Raises InvalidArgument (BAD_FORMAT) for what is not a safetensors file, by the rules of client/formats/safetensors.h."""
+    described, metadata = _native.safetensors_head(file.name, file.fd)
     return Header([_tensor(*each) for each in described], metadata)
 
 
