@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import errno
 import os
 import stat
 import threading
@@ -14,29 +13,12 @@ from typing import Self, TypeVar
 from ..core.requests import _files
 from ..core.values import _errors
 from ..core.values._errors import InvalidArgument
+from ..core.values._system import system_errors
 
 _MOST_IDLE = 16  # that stay open while they are not read
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 _T = TypeVar("_T")
-
-
-@contextlib.contextmanager
-def system_errors(what: str) -> Iterator[None]:
-    """What the system says, as the library does."""
-    try:
-        yield
-    except OSError as failure:
-        kind, reason, remedy = {
-            errno.ENOENT: (_errors.NotFound, "FILE_NOT_FOUND", ""), errno.ENOTDIR: (_errors.NotFound, "FILE_NOT_FOUND", ""),
-            errno.EACCES: (_errors.PermissionDenied, "ACCESS_DENIED", ""),
-            errno.EPERM: (_errors.PermissionDenied, "ACCESS_DENIED", ""),
-            errno.ENAMETOOLONG: (InvalidArgument, "BAD_ARGUMENT", ""), errno.ELOOP: (InvalidArgument, "BAD_ARGUMENT", ""),
-            errno.ENXIO: (InvalidArgument, "BAD_ARGUMENT", ""),
-            errno.EMFILE: (_errors.ResourceExhausted, "OPEN_FILES", "close some files, or raise the limit: ulimit -n"),
-            errno.ENFILE: (_errors.ResourceExhausted, "OPEN_FILES", "raise the machine's limit: sysctl fs.file-max"),
-        }.get(failure.errno or 0, (_errors.Internal, "IO_ERROR", ""))
-        raise kind(f"{what}: {failure.strerror}", reason, remedy) from failure
 
 
 class OpenFile:
@@ -152,4 +134,4 @@ class OpenFiles:
         return call()
 
 
-__all__ = ["OpenFile", "OpenFiles", "system_errors"]
+__all__ = ["OpenFile", "OpenFiles"]

@@ -6,7 +6,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ..values._system import system_errors
+
 
 def array_files() -> Any:
-    """The module that loads and saves files of arrays."""
-    return importlib.import_module("onecopy.formats._array_files")
+    """The module that loads and saves files of arrays. Raises ResourceExhausted (OPEN_FILES) where no descriptor is left to
+    import it."""
+    with system_errors("importing onecopy.formats"):
+        return importlib.import_module("onecopy.formats._array_files")

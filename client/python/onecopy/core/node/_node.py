@@ -14,6 +14,7 @@ from ..requests import _files
 from ..requests._ends import End
 from ..requests._layouts import Layout, chosen_of
 from ..requests._range_arrays import Ranges
+from ..values._system import system_errors
 from ..values._transfer import Progress, Transfer
 from ..values._values import Buffer, Endpoint, Plan
 from . import _above
@@ -24,7 +25,8 @@ _T = TypeVar("_T")
 
 
 async def _call(function: Callable[[], _T], stop: _native.Stop | None = None) -> _T:
-    from . import _awaiting  # programs that block need no asyncio, which takes longer to import than all of this
+    with system_errors("importing asyncio"):  # now: it takes as long as all of this, and programs that block do without
+        from . import _awaiting
 
     return await _awaiting.call(function, stop)
 
