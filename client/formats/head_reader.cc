@@ -17,27 +17,24 @@ constexpr size_t kMaxMetadata = kMaxTensors;
 constexpr std::string_view kMetadataName = "__metadata__";
 constexpr std::string_view kFieldNames[] = {"dtype", "shape", "data_offsets"};
 
-struct Type {
-  std::string_view name;
-  uint64_t bits;
-};
+constexpr ElementType kTypes[] = {
+    {"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
+    {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
+    {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16},    {"BF16", 16},
+    {"I32", 32},        {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},
+    {"I64", 64},        {"U64", 64}};
 
-constexpr Type kTypes[] = {{"BOOL", 8},    {"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6},
-                           {"U8", 8},      {"I8", 8},          {"F8_E5M2", 8},     {"F8_E4M3", 8},
-                           {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
-                           {"U16", 16},    {"F16", 16},        {"BF16", 16},       {"I32", 32},
-                           {"U32", 32},    {"F32", 32},        {"C64", 64},        {"F64", 64},
-                           {"I64", 64},    {"U64", 64}};
-
-const Type* FindType(std::string_view name) {
-  const auto* const found = std::ranges::find(kTypes, name, &Type::name);
+const ElementType* FindType(std::string_view name) {
+  const auto* const found = std::ranges::find(kTypes, name, &ElementType::name);
   return found == std::end(kTypes) ? nullptr : found;
 }
 
 }  // namespace
 
+std::span<const ElementType> ElementTypes() { return kTypes; }
+
 uint64_t BitsOf(std::string_view dtype) {
-  const Type* const type = FindType(dtype);
+  const ElementType* const type = FindType(dtype);
   return type == nullptr ? 0 : type->bits;
 }
 
@@ -190,7 +187,7 @@ bool HeadReader::SetField(std::string_view name) {
 }
 
 bool HeadReader::SetDtype(std::string_view name) {
-  const Type* const type = FindType(name);
+  const ElementType* const type = FindType(name);
   if (type == nullptr) {
     return Fail("tensor " + Quote(name_) + " has an unknown dtype, " + Quote(name));
   }

@@ -102,7 +102,7 @@ Result<uint64_t> SafetensorsHeaderBytes(std::string_view first, uint64_t file_by
     length = length << 8 | static_cast<unsigned char>(first[i]);
   }
   if (length > kMaxSafetensorsHeaderBytes || length > file_bytes - kLengthBytes) {
-    return BadFile(name, "its length field announces a head of  " + std::to_string(length) +
+    return BadFile(name, "its length field announces a head of " + std::to_string(length) +
                              " bytes, and the whole file has " + std::to_string(file_bytes));
   }
   return length;
@@ -132,7 +132,12 @@ Result<SafetensorsHeader> ParseSafetensors(std::string_view text, uint64_t file_
 Result<SafetensorsHeader> ReadSafetensors(int fd, const std::string& name) {
   struct stat facts {};
   if (::fstat(fd, &facts) != 0) return os::ErrnoStatus(errno, "looking at " + Printable(name));
-  if (!S_ISREG(facts.st_mode)) return BadFile(name, "it is not a regular file");
+  if (!S_ISREG(facts.st_mode)) {
+    return Status(
+        Code::kInvalidArgument, reasons::kBadArgument,
+        Printable(name) + " is " + (S_ISDIR(facts.st_mode) ? "a folder" : "not a regular file"),
+        "name a file");
+  }
   const auto file_bytes = static_cast<uint64_t>(facts.st_size);
   ONECOPY_ASSIGN_OR_RETURN(const std::string first, ReadText(fd, 0, kLengthBytes, name));
   ONECOPY_ASSIGN_OR_RETURN(const uint64_t length, SafetensorsHeaderBytes(first, file_bytes, name));

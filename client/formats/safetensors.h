@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,7 +52,17 @@ Result<uint64_t> SafetensorsHeaderBytes(std::string_view first, uint64_t file_by
 Result<SafetensorsHeader> ParseSafetensors(std::string_view text, uint64_t file_bytes,
                                            const std::string& name);
 
-// Of an open file.
+// Of an open file, wherever its descriptor stands: what the command line and the Python package
+// call. INVALID_ARGUMENT: BAD_ARGUMENT for what is not a regular file, BAD_FORMAT also for a file
+// that becomes shorter meanwhile.
 Result<SafetensorsHeader> ReadSafetensors(int fd, const std::string& name);
+
+struct ElementType {
+  std::string_view name;  // as the format has it
+  uint64_t bits;
+};
+
+// All that the format has.
+std::span<const ElementType> ElementTypes();
 
 }  // namespace onecopy::formats

@@ -103,7 +103,9 @@ TEST_CASE("what is no safetensors file is refused, and no buffer is made for it"
   const std::string fifo = pair.east.folder() / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   CheckRefused(pair.east.Run({"cp", fifo, "west:m", "--create", "--tensors"}), 2,
-               "INVALID_ARGUMENT", "BAD_FORMAT");
+               "INVALID_ARGUMENT", "BAD_ARGUMENT");
+  CheckRefused(pair.east.Run({"cp", pair.east.folder() / "run", "west:m", "--create", "--tensors"}),
+               2, "INVALID_ARGUMENT", "BAD_ARGUMENT");
   CHECK(pair.west.Do({"buffer", "ls"}).empty());
 }
 

@@ -10,16 +10,18 @@ import time
 import zlib
 
 import pyarrow
-from reference import Bytes, ours
+from array_files import raw
+from reference import Bytes, in_memory, ours
 
-from onecopy import _arrow_file, _npy, _orc_footer, _parquet_footer, _safetensors
+from onecopy.formats import _arrow_file, _npy, _orc_footer, _parquet_footer, _safetensors
 
 ONE = '{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
 STRIPE = b"\x08\x03\x10\x00\x18\x00\x20\x00\x28\x00"  # at 3, of no bytes and no rows
 
 
 def safetensors(text):
-    return _safetensors.parse("f", text.encode(), len(text.encode()) + 9)
+    with in_memory(raw(text.encode(), b"1")) as file:
+        return _safetensors.read(file)
 
 
 def index(text):

@@ -2,9 +2,11 @@
 
 import ast
 import collections
+import contextlib
 import os
 import subprocess
 import sys
+import types
 
 import hypothesis
 
@@ -28,6 +30,14 @@ class Bytes:
 
     def read(self, offset, bytes):
         return self.whole[offset:offset + bytes]
+
+
+@contextlib.contextmanager
+def in_memory(whole, name="a file"):
+    """Bytes as an open file, for the code that reads descriptors."""
+    with open(os.memfd_create("test"), "wb", buffering=0) as file:
+        file.write(whole)
+        yield types.SimpleNamespace(name=name, fd=file.fileno(), size=len(whole))
 
 
 class Corpus:
@@ -100,6 +110,10 @@ def orc_data(path):
     found = pyarrow.orc.ORCFile(path)
     for number in range(found.nstripes):
         found.read_stripe(number)
+
+def ipc(path):
+    with pyarrow.OSFile(path) as opened:
+        return [pyarrow.ipc.open_file(opened).num_record_batches]
 
 def ipc_data(path):
     with pyarrow.OSFile(path) as opened:

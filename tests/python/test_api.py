@@ -141,12 +141,12 @@ def test_a_policy_that_no_path_meets_is_refused_with_every_reason(east, west):
 
 
 def test_documents_may_grow():
-    sum_of = onecopy._values.known(onecopy.Sum, {"algorithm": "a", "value": "b", "bytes": 1, "new": 2})
+    sum_of = onecopy.core.values._refusal.known(onecopy.Sum, {"algorithm": "a", "value": "b", "bytes": 1, "new": 2})
     assert sum_of == onecopy.Sum("a", "b", 1)
 
 
 def test_every_code_has_a_class_of_its_own():
-    for code, kind in onecopy._errors.CLASSES.items():
+    for code, kind in onecopy.core.values._errors.CLASSES.items():
         assert kind.code == code
         assert issubclass(kind, onecopy.Error)
     assert issubclass(onecopy.DeadlineExceeded, TimeoutError)

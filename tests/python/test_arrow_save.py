@@ -11,7 +11,7 @@ import pytest
 
 import onecopy
 import onecopy.arrow
-from onecopy import _arrow_file, _flat
+from onecopy.formats import _arrow_file, _flat, _opened
 from onecopy.arrow import Column
 
 
@@ -99,7 +99,7 @@ def test_large_buffers_begin_with_a_page(east, tmp_path):
     big = pyarrow.table({"a": numpy.arange(1 << 18), "b": numpy.arange(1 << 18) / 3})
     onecopy.arrow.save(east, path, big)
     assert read(path).equals(big)
-    file = onecopy._opened.OpenFile(path)
+    file = _opened.OpenFile(path)
     footer = _arrow_file.open_footer(file)
     buffers = _arrow_file.read_batch(file, footer, footer.batches[0]).buffers
     file.close()

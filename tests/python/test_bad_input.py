@@ -4,7 +4,9 @@ import numpy
 import pytest
 
 import onecopy
-from onecopy import _arrays, _dtypes, _native
+from onecopy import _native
+from onecopy.core.memory import _arrays
+from onecopy.core.values import _dtypes
 
 
 @pytest.fixture

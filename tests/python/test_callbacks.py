@@ -8,7 +8,8 @@ import numpy
 import pytest
 
 import onecopy
-from onecopy import _native, _shared
+from onecopy import _native
+from onecopy.core.memory import _shared
 
 
 class Stop(Exception):

@@ -10,7 +10,8 @@ import numpy
 import pytest
 
 import onecopy
-from onecopy import _device, _native
+from onecopy import _native
+from onecopy.core.memory import _device
 
 MIB = 1 << 20
 
@@ -201,7 +202,7 @@ class TestOthersArrays:
         assert (target == pattern(100)).all()
 
     def test_what_reaches_beyond_its_piece_is_not_of_the_pool(self, gpu_pool):
-        from onecopy import _pool
+        from onecopy.core.memory import _pool
 
         array, next = gpu_pool.empty(256, "uint8"), gpu_pool.empty(256, "uint8")
         assert _pool.find(array.pointer + 255, 1, on_host=False) is not None

@@ -10,7 +10,8 @@ import numpy
 import pytest
 
 import onecopy
-from onecopy import _native, _pieces
+from onecopy import _native
+from onecopy.core.requests import _pieces
 
 SIZE = 3_000_001
 

@@ -15,7 +15,7 @@ import safetensors.numpy
 from array_files import entry, model, pieces, raw, same, values
 
 import onecopy
-from onecopy import _room
+from onecopy.formats import _room
 
 @pytest.fixture
 def file(tmp_path):

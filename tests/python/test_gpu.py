@@ -374,7 +374,7 @@ def test_a_thousand_tensors_of_a_model_are_one_registration_an_allocation(pair, 
 
 def test_handing_over_copies_nothing_and_takes_microseconds(east):
     del east
-    from onecopy import _arrays
+    from onecopy.core.memory import _arrays
     tensor = torch.empty(GIB, dtype=torch.uint8, device="cuda")
     torch.cuda.synchronize()
     held = torch.cuda.memory_allocated()

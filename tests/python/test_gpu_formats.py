@@ -66,9 +66,10 @@ def test_some_tensors_of_many(east, file):
 
 def test_a_model_in_batches(east, file):
     """As vLLM's loader reads it: what was read is used on the stream while the next batch comes."""
-    from onecopy import _formats, _shards
+    from onecopy.formats import _array_files
+    from onecopy.integrations import _shards
 
-    moves = _formats.options(None, True, None)
+    moves = _array_files.options(None, True, None)
     expected, got = model(), {}
     before = {each.id for each in east.buffers()}
     most = 0

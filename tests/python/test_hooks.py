@@ -16,7 +16,8 @@ import pytest
 from users import present
 
 import onecopy
-from onecopy import _native, _pool
+from onecopy import _native
+from onecopy.core.memory import _pool
 
 MIB = 1 << 20
 

@@ -9,7 +9,8 @@ import numpy
 import pytest
 
 import onecopy
-from onecopy import _arrays, _native
+from onecopy import _native
+from onecopy.core.memory import _arrays
 
 
 def address_of(value):

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import onecopy
-from onecopy import _registrations
+from onecopy.core.memory import _registrations
 
 
 def pattern(count, dtype="uint8", seed=1):

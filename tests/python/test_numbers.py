@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import onecopy
-from onecopy import _numbers
+from onecopy.core.values import _numbers
 
 # What is not a number of seconds, or of things, anywhere.
 NO_SECONDS = [-1, -0.5, 0, math.nan, math.inf, -math.inf, True, numpy.bool_(True), "5", b"5", 1e300, 10 ** 400, [1], object()]

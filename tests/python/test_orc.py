@@ -12,7 +12,7 @@ import pytest
 
 import onecopy
 import onecopy.orc
-from onecopy import _orc_footer, _protobuf
+from onecopy.formats import _opened, _orc_footer, _protobuf
 
 ROWS = 20_000
 CODECS = ["uncompressed", "zlib", "snappy", "zstd", "lz4"]
@@ -45,7 +45,7 @@ def file(request, tmp_path):
 def rebuilt(file, chunks, target):
     """A file of these streams alone, where they were, with all footers: for a decoder."""
     whole = file.read_bytes()
-    opened = onecopy._opened.OpenFile(file)
+    opened = _opened.OpenFile(file)
     footer = _orc_footer.open_footer(opened)
     opened.close()
     made = bytearray(len(whole))
@@ -89,7 +89,7 @@ def test_streams_are_what_a_decoder_wants(east, file, tmp_path):
 
 
 def footer_of(file):
-    opened = onecopy._opened.OpenFile(file)
+    opened = _opened.OpenFile(file)
     try:
         return _orc_footer.open_footer(opened)
     finally:

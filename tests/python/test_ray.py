@@ -342,7 +342,7 @@ class TestTransport:
         assert ours.recv_multiple_tensors("empty", meta, None) == []
 
     def test_many_tensors_take_as_few_transfers_as_can_be(self, ours, west, monkeypatch):
-        monkeypatch.setattr(onecopy._pieces, "MOST_BUFFERS", 4)
+        monkeypatch.setattr(onecopy.core.requests._pieces, "MOST_BUFFERS", 4)
         tensors = [torch.full((10,), float(number)) for number in range(10)]
         meta = self.offer(ours, west, monkeypatch, "many", tensors)
         before = len(onecopy.ray.receipts())

@@ -11,7 +11,7 @@ from hypothesis import strategies
 from reference import Corpus, attempt, examples, ours
 
 import onecopy
-from onecopy import _npy
+from onecopy.formats import _npy
 
 PAYLOAD = bytes(range(256)) * 16
 SHAPES = ["(2,)", "(2L,)", "(2l,)", "(2, 3L)", "(0xaL,)", "(-1,)", "(-2,-3)", "(True,3)", "(4611686018427387904,4)", "()", "[2]", "2",

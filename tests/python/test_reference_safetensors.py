@@ -6,9 +6,9 @@ import hypothesis
 import safetensors
 from array_files import entry, raw
 from hypothesis import strategies
-from reference import Corpus, attempt, examples, ours
+from reference import Corpus, attempt, examples, in_memory, ours
 
-from onecopy import _safetensors
+from onecopy.formats import _safetensors
 
 ONE = b'{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
 WITH = b'{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":%s}'
@@ -52,8 +52,8 @@ DTYPES = ["BOOL", "F4", "F6_E2M3", "F6_E3M2", "U8", "I8", "F8_E5M2", "F8_E4M3", 
 
 
 def by_ours(whole):
-    length = _safetensors.header_bytes("a file", whole[:8], len(whole))
-    header = _safetensors.parse("a file", whole[8:8 + length], len(whole))
+    with in_memory(whole) as file:
+        header = _safetensors.read(file)
     return {each.name: (each.code, (*each.shape[:-1], each.shape[-1] * 2) if each.dtype and each.dtype.lanes == 2 else each.shape,
                         whole[each.offset:each.offset + each.bytes]) for each in header.tensors}
 
@@ -95,7 +95,8 @@ def test_metadata(tmp_path):
                 theirs = opened.metadata()
         except Exception:
             continue
-        assert _safetensors.parse("a file", whole[8:-1], len(whole)).metadata == (theirs or {}), head
+        with in_memory(whole) as file:
+            assert _safetensors.read(file).metadata == (theirs or {}), head
 
 
 numbers = strategies.sampled_from(["0", "1", "2", "3", "4", "8", "-0", "1.0", "1e1", "4611686018427387904", "01", "null", '"1"'])

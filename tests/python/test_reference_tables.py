@@ -18,7 +18,7 @@ from reference import Arrow, Bytes, Corpus, attempt, ours
 import onecopy
 import onecopy.arrow
 import onecopy.parquet
-from onecopy import _orc_footer, _parquet_footer
+from onecopy.formats import _orc_footer, _parquet_footer
 
 DATA = pathlib.Path(importlib.util.find_spec("pyarrow").origin).parent / "tests" / "data"
 

@@ -5,8 +5,8 @@ import gc
 import pytest
 
 import onecopy
-from onecopy import _arrays, _registrations
-from onecopy._values import Buffer
+from onecopy.core.memory import _arrays, _registrations
+from onecopy.core.values._values import Buffer
 
 MIB = 1 << 20
 

@@ -83,7 +83,7 @@ def test_a_child_leaves_arrays_to_its_parent(daemon):
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with node._registrations._lock, onecopy._shared._lock:
+        with node._registrations._lock, onecopy.core.memory._shared._lock:
             held.set()
             done.wait()
 

@@ -8,7 +8,8 @@ import safetensors.numpy
 from array_files import values
 
 import onecopy
-from onecopy import _opened, _shard_plan
+from onecopy.formats import _opened
+from onecopy.integrations import _shard_plan
 
 
 @pytest.fixture

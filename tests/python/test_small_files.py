@@ -21,7 +21,7 @@ import onecopy
 import onecopy.arrow
 import onecopy.orc
 import onecopy.parquet
-from onecopy import _moving, _room
+from onecopy.formats import _array_files, _moving, _opened, _room
 
 TIMES = 5  # as long as the local tool, at most
 
@@ -237,7 +237,7 @@ def test_more_shards_than_files_may_be_open(east, tmp_path, few_descriptors):
 
 
 def test_many_shards_share_memory(east, tmp_path, monkeypatch):
-    monkeypatch.setattr(onecopy._formats, "_MOST_MEMORIES", 3)
+    monkeypatch.setattr(_array_files, "_MOST_MEMORIES", 3)
     index = sharded(tmp_path, 7, lambda number: {f"{number}": values(300_000, "float32", number), f"b{number}": values(3, "int8")})
     before = len(east.buffers())
     for options in ({}, {"pool": east.pool(slab="16MiB")}):
@@ -264,9 +264,9 @@ def test_no_descriptors_are_said_and_recovered_from(east, tmp_path, few_descript
 
 
 def test_a_file_that_is_replaced_while_it_is_closed_is_noticed(east, tmp_path, monkeypatch):
-    monkeypatch.setattr(onecopy._opened, "_MOST_IDLE", 1)
+    monkeypatch.setattr(_opened, "_MOST_IDLE", 1)
     index = sharded(tmp_path, 3, lambda number: {f"{number}": numpy.array([number])})
-    memories = onecopy._formats._memories
+    memories = _array_files._memories
 
     def replace_first(room, placed):
         other = tmp_path / "other"
@@ -274,7 +274,7 @@ def test_a_file_that_is_replaced_while_it_is_closed_is_noticed(east, tmp_path, m
         os.replace(other, tmp_path / "0.safetensors")
         return memories(room, placed)
 
-    monkeypatch.setattr(onecopy._formats, "_memories", replace_first)
+    monkeypatch.setattr(_array_files, "_memories", replace_first)
     with pytest.raises(onecopy.DataLoss, match="changed or replaced"):
         east.load(index)
 

@@ -117,7 +117,7 @@ def test_without_a_daemon_a_trainer_says_so(folder):
     ({"buffers": None}, "instead of a list"),
 ])
 def test_what_describes_no_weights_is_refused(change, says):
-    from onecopy import _weights
+    from onecopy.integrations import _weights
     good = {"names": ["a"], "dtype_names": ["float32"], "shapes": [[2]], "node": "east", "buffers": ["b"],
             "places": [[0, [[0, 8, 0, 1]]]]}
     assert _weights.parse(**good)[0].bytes == 8
@@ -385,7 +385,8 @@ def test_a_vllm_without_weight_transfer_is_left_alone(tmp_path):
 @pytest.mark.skipif(not (present("torch") and torch.cuda.is_available()), reason="no GPU")
 def test_on_a_gpu(pair, east, west):
     """Without vLLM: what its engine does with what a trainer sends."""
-    from onecopy import _native, _weights
+    from onecopy import _native
+    from onecopy.integrations import _weights
     sent = {name: each.detach().cuda() for name, each in weights(1.0).items()}
     with onecopy.vllm.Offer(east, sent.items()) as offered:
         described = _weights.parse(**json.loads(json.dumps(offered.update_info)))

@@ -295,10 +295,11 @@ def test_batches_without_vllm(east, model):
     """As the loader reads them."""
     import torch
 
-    from onecopy import _formats, _shards
+    from onecopy.formats import _array_files
+    from onecopy.integrations import _shards
     files = model[1]
     with _shards.Reader(east, files, "cpu", 50_000, lambda name: "half" in name or "bias" in name,
-                        _formats.options(None, True, None)) as reader:
+                        _array_files.options(None, True, None)) as reader:
         assert reader.tensors == 6
         got = [(name, tensor.clone()) for named, _ in reader for name, tensor in named]
     assert [name for name, _ in got] == [f"layers.{number}.{name}" for number in range(3) for name in ("bias", "half")]
@@ -309,17 +310,17 @@ def test_batches_without_vllm(east, model):
         pairs = torch.arange(24, dtype=torch.uint8).reshape(2, 12).view(torch.float4_e2m1fn_x2)
         safetensors.torch.save_file({"pairs": pairs}, files[0] + ".pairs.safetensors")
         with _shards.Reader(east, [files[0] + ".pairs.safetensors"], "cpu", 50_000, lambda name: True,
-                            _formats.options(None, False, None)) as reader:
+                            _array_files.options(None, False, None)) as reader:
             (_, tensor), = (each for named, _ in reader for each in named)
             assert (tensor.dtype, tensor.shape) == (pairs.dtype, pairs.shape)
             assert tensor.view(torch.uint8).equal(pairs.view(torch.uint8))
     safetensors.numpy.save_file({"layers.0.bias": values(7, "float64", 99)}, files[0] + ".stale.safetensors")
     index = {name: files[number] for number in range(3) for name in shard(number)}
     with _shards.Reader(east, [*files, files[0] + ".stale.safetensors"], "cpu", 50_000, lambda name: name == "layers.0.bias",
-                        _formats.options(None, False, None), index) as reader:
+                        _array_files.options(None, False, None), index) as reader:
         (name, tensor), = (each for named, _ in reader for each in named)
         assert tensor.equal(torch.from_numpy(shard(0)["layers.0.bias"]))
-    reader = _shards.Reader(east, files, "cpu", 50_000, lambda name: True, _formats.options(None, False, None))
+    reader = _shards.Reader(east, files, "cpu", 50_000, lambda name: True, _array_files.options(None, False, None))
     reader.close()  # in the midst of it
     with pytest.raises(onecopy.NotFound):
-        _shards.Reader(east, [*files, files[0] + ".gone"], "cpu", 1, lambda name: True, _formats.options(None, False, None))
+        _shards.Reader(east, [*files, files[0] + ".gone"], "cpu", 1, lambda name: True, _array_files.options(None, False, None))

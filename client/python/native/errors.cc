@@ -12,7 +12,7 @@ nb::object ToException(const Status& status) {
   const std::string document =
       cli::ToJson(status).dump(-1, ' ', false, cli::Json::error_handler_t::replace);
   return CallPython([&]() -> nb::object {
-    return nb::module_::import_("onecopy._errors").attr("build")(document);
+    return nb::module_::import_("onecopy.core.values._errors").attr("build")(document);
   });
 }
 

@@ -34,7 +34,7 @@ T Must(Result<T> result) {
   return *std::move(result);
 }
 
-// What onecopy._errors.build makes of it. Needs the GIL.
+// What onecopy.core.values._errors.build makes of it. Needs the GIL.
 nanobind::object ToException(const Status& status);
 
 // Once, as the module is made.

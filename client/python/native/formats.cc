@@ -27,15 +27,11 @@ nb::tuple ToTuple(const formats::TensorInFile& tensor, uint64_t payload_offset) 
                         payload_offset + tensor.offset_bytes, tensor.bytes);
 }
 
-uint64_t HeaderBytes(const std::string& name, const nb::bytes& first, uint64_t file_bytes) {
-  return Must(formats::SafetensorsHeaderBytes(TextOf(first), file_bytes, name));
-}
-
-nb::tuple Head(const std::string& name, const nb::bytes& text, uint64_t file_bytes) {
+// Tensors and metadata of an open file.
+nb::tuple Head(const std::string& name, int fd) {
   const formats::SafetensorsHeader header = [&] {
-    const std::string_view view = TextOf(text);
     const nb::gil_scoped_release released;
-    return Must(formats::ParseSafetensors(view, file_bytes, name));
+    return Must(formats::ReadSafetensors(fd, name));
   }();
   nb::list tensors;
   for (const formats::TensorInFile& tensor : header.tensors) {
@@ -57,15 +53,24 @@ nb::dict Index(const std::string& name, const nb::bytes& text) {
   return found;
 }
 
+// By their names how many bits an element has.
+nb::dict Types() {
+  nb::dict bits;
+  for (const formats::ElementType& type : formats::ElementTypes())
+    bits[ToText(type.name)] = type.bits;
+  return bits;
+}
+
 }  // namespace
 
 void BindFormats(nb::module_& module) {
-  module.def("safetensors_header_bytes", &HeaderBytes, "name"_a, "first"_a, "file_bytes"_a);
-  module.def("safetensors_head", &Head, "name"_a, "text"_a, "file_bytes"_a,
-             nb::sig("def safetensors_head(name: str, text: bytes, file_bytes: int) -> "
+  module.def("safetensors_head", &Head, "name"_a, "fd"_a,
+             nb::sig("def safetensors_head(name: str, fd: int) -> "
                      "tuple[list[tuple[str, str, tuple[int, ...], int, int]], dict[str, str]]"));
   module.def("safetensors_index", &Index, "name"_a, "text"_a,
              nb::sig("def safetensors_index(name: str, text: bytes) -> dict[str, str]"));
+  module.def("safetensors_types", &Types, nb::sig("def safetensors_types() -> dict[str, int]"));
+  module.attr("MOST_SAFETENSORS_HEADER_BYTES") = formats::kMaxSafetensorsHeaderBytes;
 }
 
 }  // namespace onecopy::python

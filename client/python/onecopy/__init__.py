@@ -7,15 +7,24 @@
     print(done.receipt)
 """
 
-import os
-from importlib.metadata import version as _version
-from pkgutil import extend_path as _extend_path
-from typing import Any
+from __future__ import annotations
 
-from . import aio
-from ._connect import connect
-from ._device import DeviceArray
-from ._errors import (
+import importlib
+import os
+from pkgutil import extend_path as _extend_path
+from typing import TYPE_CHECKING, Any
+
+from .core.memory._mapped import MappedArray
+from .core.memory._pool import DeviceArray, DevicePool, Pool, PoolArray, PoolStatistics
+from .core.memory._shared import SharedArray
+from .core.memory._streams import Queued
+from .core.node._connect import connect
+from .core.node._loaded import Loaded, Saved
+from .core.node._node import Node
+from .core.requests._ends import End
+from .core.requests._layouts import Layout
+from .core.requests._prepared import Prepared
+from .core.values._errors import (
     Aborted,
     AlreadyExists,
     Cancelled,
@@ -34,17 +43,10 @@ from ._errors import (
     Unimplemented,
     Unknown,
 )
-from ._formats import Loaded, Saved
-from ._layouts import Layout
-from ._mapped import MappedArray
-from ._node import End, Node
-from ._pool import DevicePool, Pool, PoolArray, PoolStatistics
-from ._prepared import Prepared
-from ._program import diagnose, program
-from ._shared import SharedArray
-from ._streams import Queued
-from ._transfer import Transfer
-from ._values import (
+from .core.values._program import diagnose, program
+from .core.values._refusal import Refusal
+from .core.values._transfer import Transfer
+from .core.values._values import (
     Attempt,
     Buffer,
     Checksum,
@@ -55,12 +57,15 @@ from ._values import (
     Lane,
     Plan,
     Receipt,
-    Refusal,
     Step,
     Sum,
 )
 
-__version__ = _version("onecopy")
+if TYPE_CHECKING:
+    from . import aio
+
+    __version__: str
+
 __path__ = _extend_path(__path__, __name__)  # so that onecopy.v1, which protoc generates elsewhere, is found
 
 
@@ -77,6 +82,25 @@ def load(file: str | os.PathLike[str], *, node: Node | None = None, device: Any 
 def save(file: str | os.PathLike[str], arrays: Any, *, node: Node | None = None, **options: Any) -> Saved:
     """Node.save, likewise."""
     return (node or connect()).save(file, arrays, **options)
+
+
+# Modules that a program can use without an import of its own, as `onecopy.torch.pool()`.
+_MODULES = frozenset(("aio", "arrow", "cupy", "numba", "orc", "parquet", "ray", "rmm", "torch", "vllm"))
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a module, or finds the version, when a program first uses it."""
+    if name in _MODULES:
+        try:
+            return importlib.import_module(f"onecopy.{name}")
+        except ImportError as failure:  # so that hasattr() is False
+            raise AttributeError(f"onecopy.{name} cannot be imported: {failure}") from failure
+    if name == "__version__":
+        from importlib.metadata import version
+
+        globals()[name] = found = version("onecopy")
+        return found
+    raise AttributeError(f"module 'onecopy' has no attribute {name!r}")
 
 
 __all__ = [

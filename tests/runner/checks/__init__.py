@@ -10,8 +10,8 @@ import traceback
 import report
 from checks.context import CannotRun, Context
 
-_MODULES = ("formatting", "layers", "protos", "tracked", "spelling", "phrases", "facts", "shell", "self_tests", "unit_file",
-            "sandbox", "installation", "tidy")
+_MODULES = ("formatting", "layers", "python_layers", "protos", "tracked", "spelling", "phrases", "facts", "shell", "self_tests",
+            "unit_file", "sandbox", "installation", "tidy")
 
 
 def run(root, build, logs, env, required, outcome):

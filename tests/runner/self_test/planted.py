@@ -11,11 +11,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 class Planted(unittest.TestCase):
+    folder = ""  # what is copied: all, or what is in it
+
     def setUp(self):
         place = tempfile.TemporaryDirectory(prefix="onecopy-planted.")
         self.addCleanup(place.cleanup)
         self.root = pathlib.Path(place.name)
         for name in Context(ROOT, None, None, {}).files():
+            if not name.startswith(self.folder):
+                continue
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.root / name)
 

@@ -1,0 +1,467 @@
+"""The calls of a connection to a daemon that return when they are done."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, overload
+
+from ... import _native
+from ..memory import _mapped, _pool, _registrations, _shared, _streams
+from ..memory._views import Views
+from ..requests import _files, _layouts, _pieces, _prepared
+from ..requests._ends import OURS, End, Keeps, NothingToMove
+from ..requests._range_arrays import Ranges, choose
+from ..requests._requests import Requests
+from ..values._errors import InvalidArgument
+from ..values._numbers import milliseconds, size as _size
+from ..values._program import diagnose
+from ..values._refusal import known
+from ..values._transfer import Progress, Transfer
+from ..values._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, whole_buffer
+from . import _above
+from ._loaded import Loaded, Saved
+from ._names import Names
+
+_NONE: tuple[()] = ()
+
+
+class Calls:
+    """What Node has beside `aio`."""
+
+    def __init__(self, native: _native.Node, *, most_registrations: int = 4096) -> None:
+        self._native = native
+        self._registrations = _registrations.Registrations(
+            _registrations.registering(native), native.release_buffer, lambda: native.session, native.cuda_allocation,
+            most_registrations)
+        self._views = Views(native, self._registrations)
+        self._requests = Requests(native, self._registrations)
+        self._names = Names(self._requests, self._registrations, self._views)
+        self._known = _prepared.Known(native)
+        self._running = _streams.Running()
+
+    @property
+    def name(self) -> str:
+        return self._native.name
+
+    @property
+    def daemon_version(self) -> str:
+        return self._native.daemon_version
+
+    @property
+    def run_dir(self) -> str:
+        """Of the daemon."""
+        return self._native.run_dir
+
+    def ping(self) -> None:
+        """Raises Unavailable where the daemon does not serve."""
+        self._native.ping()
+
+    # ---- buffers
+
+    def create(self, name: str, size: int | str, memory: str = "host", node: str = "") -> Buffer:
+        """A zeroed buffer that the daemon owns, which stays after this process. `size`: bytes, or "64MiB"; `memory`:
+        "host", "cuda:N", a GPU's PCI address or UUID; `node`: another one, which lets the caller make it."""
+        return self._buffer(self._native.create_buffer(name, _size(size, "a size"), memory, node))
+
+    def empty(self, shape: int | tuple[int, ...], dtype: object = "float32", name: str = "") -> _shared.SharedArray:
+        """A zeroed array in memory that the daemon reads and writes in place. `dtype`: a name ("bfloat16"), or a type of
+        NumPy or torch; `name`: of its buffer, chosen by the daemon where it is empty."""
+        return _shared.empty(self._native, shape, dtype, name)
+
+    @overload
+    def pool(self, name: str = "", *, device: None = None, pinned: bool = False, managed_overflow: bool = False,
+             slab: int | str = "64MiB", initial: int | str = 0, limit: int | str | None = None) -> _pool.Pool: ...
+
+    @overload
+    def pool(self, name: str = "", *, device: Any, pinned: bool = False, managed_overflow: bool = False,
+             slab: int | str = "64MiB", initial: int | str = 0, limit: int | str | None = None) -> _pool.DevicePool: ...
+
+    def pool(self, name: str = "", *, device: Any = None, pinned: bool = False, managed_overflow: bool = False,
+             slab: int | str = "64MiB", initial: int | str = 0,
+             limit: int | str | None = None) -> _pool.Pool | _pool.DevicePool:
+        """Memory for many arrays that is registered slab by slab, rather than array by array: `empty` takes no call of
+        the daemon except for a new slab, and to ask after what `start` began. `name`: slabs are buffers NAME.1, NAME.2, …;
+        `slab`: of bytes ("64MiB"), larger for larger arrays; `initial`: registered at once; `limit`: of all slabs
+        together, beside the daemon's.
+
+        `device`: the GPU that it is of (its number in this process, "cuda:0", a device of torch, CuPy or Numba); None:
+        memory of the host, which the CUDA driver pins where `pinned` says so. `managed_overflow`: where the GPU is full,
+        slabs of managed memory, which are copied with one copy more. Raises FailedPrecondition (NO_DRIVER, NO_GPU) where
+        there is no GPU."""
+        return _pool.create(self._native, name, device=device, pinned=pinned, managed_overflow=managed_overflow,
+                            slab=slab, initial=initial, limit=limit)
+
+    @overload
+    def register(self, array: list[Any] | tuple[Any, ...]) -> list[Buffer]: ...
+
+    @overload
+    def register(self, array: Any, name: str = "") -> Buffer: ...
+
+    def register(self, array: Any, name: str = "") -> Buffer | list[Buffer]:
+        """Makes an array a buffer that others can use, by this name or, without one, by its id: exactly this array, however
+        much memory around it is registered, and in the order of its elements, whatever gaps lie between them. Of a list
+        of arrays each, in one go.
+
+        The memory is registered once, as a whole, and transfers do that by themselves; names are views of it, of which
+        there may be many. A name goes with the memory that its array is of, before that memory can be another array's;
+        by `unregister`, or by `delete`. What has only a buffer (bytearray, mmap) cannot be resized or closed before.
+
+        Raises AlreadyExists (NAME_TAKEN) where the name is another buffer's."""
+        if not isinstance(array, (list, tuple)):
+            return self._names.register([array], name)[0]
+        if name:
+            raise InvalidArgument("several arrays cannot share one name", "BAD_ARGUMENT", "register them one by one")
+        return self._names.register(array)
+
+    def endpoint(self, array: Any) -> Endpoint:
+        """Where others find exactly this array, of this process, for as long as its memory is: also as text,
+        `str(node.endpoint(array))`. They need the right to it: see `grant`."""
+        return self._names.register([array])[0].endpoint()
+
+    def layout(self, ends: End | Sequence[End], block_bytes: int | str | None = None, count: int | None = None, *,
+               offset: int | str = 0, stride: int | str | None = None, layers: int = 1,
+               layer_stride: int | str | None = None) -> _layouts.Layout:
+        """Blocks of one length that transfers name by their numbers, such as those of a paged KV cache. What is checked
+        and registered here is not looked at again by transfers:
+
+            ours, theirs = node.layout(caches), node.layout([f"west:cache-{n}" for n in range(32)], "16KiB", 65536)
+            node.transfer(ours, theirs, source_blocks=[7, 3], blocks=[0, 1])    # block 7 into 0, 3 into 1, in each layer
+
+        ends: an array, a buffer, a range of one, or a list of them: one for each layer, all of one node and shape. Of
+        arrays each row is a block, unless block_bytes and count say otherwise.
+        In bytes, block i of layer k of an end begins at offset + k * layer_stride + i * stride; stride: block_bytes where
+        it is not said; layers: of each end; layer_stride: count * stride.
+
+        Raises InvalidArgument and OutOfRange: see Layout."""
+        return _layouts.Layout(self._requests, ends, block_bytes, count, offset, stride, layers, layer_stride)
+
+    def unregister(self, array: Any) -> bool:
+        """Ends the registration of an array's memory before that goes, and all names in it; of an array that shares its
+        memory with others' (of a pool, of `load`, of `empty`) the names in it alone. Transfers that use it are cancelled,
+        and waited for. False where there was nothing."""
+        if isinstance(array, OURS):
+            place = self._requests.place(array, "the array", False)
+            first = place.endpoint[2] or 0
+            owner = array if isinstance(array, _mapped.MappedArray) else array._memory
+            return self._views.end_of(owner, (place.endpoint[1], first, first + array.nbytes))
+        named = self._views.end_of(_registrations.owner_of(array))
+        return self._registrations.forget(array) or named
+
+    def map(self, buffer: str | Buffer, shape: int | tuple[int, ...] | None = None, dtype: object = None, *,
+            device: int | str | None = None) -> _mapped.MappedArray:
+        """The memory of a buffer of this node as an array, be it the daemon's or another process's: no copy, and what one
+        writes the other sees. Takes the right to read and to write all of it. `shape`, `dtype`: where neither is said,
+        those of the array that the buffer is named after, else all of it as bytes; `device`: the GPU of this process whose
+        kernels use GPU memory, where it is another than the memory's own.
+
+        The daemon takes it back when the buffer, its owner's process or the right to it goes: see MappedArray.check.
+        Raises FailedPrecondition for memory that no other process can map (NOT_SHAREABLE, PID_NAMESPACE), and for
+        another node's (OTHER_NODE)."""
+        return _mapped.create(self._native, buffer, shape, dtype, device)
+
+    def buffer(self, name: str, node: str = "") -> Buffer:
+        """The buffer with this name or id, on `node` (empty: this node). `west:name` names the node, too."""
+        return self._buffer(self._native.get_buffer(*whole_buffer(name, node)))
+
+    def buffers(self, node: str = "") -> list[Buffer]:
+        """Those that the caller owns or has a grant on."""
+        return [Buffer._of(each) for each in json.loads(self._native.list_buffers(node))]
+
+    def delete(self, buffer: str | Buffer, *, force: bool = False) -> None:
+        """`name` is of this node, `west:name` of another one. `force` cancels the transfers that use it and revokes its
+        mappings; without it, these make the call fail."""
+        if isinstance(buffer, str):
+            node, name = whole_buffer(buffer)
+            self._native.delete_buffer(name, force, node)
+        else:
+            self._native.delete_buffer(buffer.id, force, buffer.node)
+            self._views.lose(buffer.id)
+
+    def sum(self, range: str | Endpoint | Buffer | Any) -> Sum:
+        """The checksum of a range, or of an array of this process, as `Transfer` has it with checksum=True."""
+        return known(Sum, json.loads(self._native.sum_buffer(self._range(range)._tuple())))
+
+    # ---- grants
+
+    def grant(self, range: str | Endpoint | Buffer | Any, to: str, *, read: bool = False, write: bool = False,
+              seconds: float | None = None) -> Grant:
+        """Gives another owner ("1000@west") a right on a range of a buffer of this node, or on an array of this process:
+        on exactly that, and until its memory goes."""
+        lifetime = milliseconds(seconds, "a lifetime")
+        return Grant._of(json.loads(self._native.create_grant(self._range(range)._tuple(), to, read, write, lifetime)))
+
+    def grants(self, buffer: str = "", node: str = "") -> list[Grant]:
+        return [Grant._of(each) for each in json.loads(self._native.list_grants(buffer, node))]
+
+    def revoke(self, grant: str | Grant) -> None:
+        """Ends transfers that use it, too."""
+        self._native.delete_grant(grant if isinstance(grant, str) else grant.id)
+
+    # ---- transfers
+
+    def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
+                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
+                 ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
+                 as_bytes: bool = False, progress: Progress | None = None) -> Transfer:
+        """Moves bytes, and returns when they have arrived; raises an Error with its reason where they have not.
+
+        Arrays, and buffers that are named after arrays, must have elements of one type and byte order, and one shape
+        unless one of them is flat: InvalidArgument (TYPE_MISMATCH, SIZE_MISMATCH). as_bytes=True moves the bytes whatever
+        they mean. An end that is text is bytes.
+
+        at_most: copies that the caller accepts; path: a pattern of paths ("rdma-*"); link: a link's name; checksum:
+        compare both ends; deadline: in seconds; ranges: parts of two buffers, see below; sync: of a file of another node that is written, the disk has it, and its name; progress:
+        called with the transfer as it goes, may raise to cancel it.
+
+        Two lists of ends are one transfer of many buffers: each of the one goes to its like in the other. Two mappings go
+        by their keys. The sources are of one node, and so are the destinations; a pair that is there twice moves once,
+        arrays without elements are left out, and where nothing is left the transfer has succeeded.
+
+        ranges is a list of pairs (source, destination); each is (offset, bytes) or (offset, bytes, stride, count). It may
+        also be a tuple of two integer arrays, (source, destination), of shape (n, 2) or (n, 4), with one such row for each
+        range; or (source, destination, bytes), where both arrays have the shape (n,) and contain offsets, and all ranges
+        have the same length. Arrays may be NumPy's, torch's or any object with a buffer, in CPU memory. An empty list or
+        empty arrays move nothing.
+
+        Between two layouts (see `layout`): source_blocks and blocks are the numbers of the blocks that move, and of those
+        that they are written to; see Node.layout.
+        """
+        policy = None
+        chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
+        if chosen is _NONE and progress is None and deadline is None and not (checksum or sync or as_bytes):
+            policy = _prepared.policy_of(at_most, path, link, allow_emulated)
+        if policy is not None:
+            known = self._known.run(source, destination, policy)
+            if known is not None:
+                return known
+            try:
+                return self._requests.call(
+                    lambda request, keeps: self._known.run_first(source, destination, policy, request, keeps), source,
+                    destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated)
+            except NothingToMove:
+                return Transfer.nothing(self._native)
+        return self._transfer(_native.Stop(), progress, source, destination, at_most=at_most, path=path, link=link,
+                              allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=chosen,
+                              sync=sync, as_bytes=as_bytes)
+
+    def prepare(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
+                allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
+                ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None,
+                as_bytes: bool = False) -> _prepared.Prepared:
+        """A transfer that is made many times: its ends are looked at now, and Prepared.run makes it each time. For a loop
+        over arrays of a few KiB, of which looking at them takes longer than moving them."""
+        chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
+        return _prepared.Prepared(self._requests, source, destination, {
+            "at_most": at_most, "path": path, "link": link, "allow_emulated": allow_emulated, "checksum": checksum,
+            "deadline": deadline, "chosen": chosen if isinstance(chosen, _layouts.Blocks) else choose(chosen),
+            "as_bytes": as_bytes})
+
+    def _transfer(self, stop: _native.Stop, progress: Progress | None, source: End, destination: End,
+                  **options: Any) -> Transfer:
+        def run(request: _pieces.Request, keeps: Keeps) -> Transfer:
+            note = None
+            if progress is not None:
+                call = progress
+
+                def note(update: _native.Transfer) -> None:
+                    call(Transfer(self._native, update, keeps))
+
+            return Transfer(self._native, self._native.run(request, note, stop), None)
+
+        try:
+            return self._requests.call(run, source, destination, **options)
+        except NothingToMove:
+            return Transfer.nothing(self._native)
+
+    def start(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
+              allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
+              ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
+              as_bytes: bool = False) -> Transfer:
+        """As `transfer`, without waiting for the end: see Transfer.wait. What is returned keeps the arrays."""
+        policy = None
+        chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
+        if chosen is _NONE and deadline is None and not (checksum or sync or as_bytes):
+            policy = _prepared.policy_of(at_most, path, link, allow_emulated)
+        if policy is not None and (known := self._known.start(source, destination, policy)) is not None:
+            return known
+
+        def run(request: _pieces.Request, keeps: Keeps) -> Transfer:
+            if policy is not None:
+                started = self._known.start_first(source, destination, policy, request, keeps)
+            else:
+                started = self._native.start(request)
+            for pool in keeps.pools:
+                pool._hold(started.id, keeps)
+            return Transfer(self._native, started, keeps)
+
+        try:
+            return self._requests.call(
+                run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
+                checksum=checksum, deadline=deadline, ranges=chosen, sync=sync, as_bytes=as_bytes)
+        except NothingToMove:
+            return Transfer.nothing(self._native)
+
+    def enqueue(self, source: End, destination: End, *, stream: Any = None, after: Any = None, then: Any = None,
+                at_most: int | None = None, path: str = "", link: str = "", allow_emulated: bool = False,
+                checksum: bool = False, deadline: float | None = None, ranges: Ranges = (), source_blocks: Any = None,
+                blocks: Any = None, as_bytes: bool = False) -> _streams.Queued:
+        """As `transfer`, but in the order of CUDA streams, and without waiting: it begins when what is queued on the
+        stream `after` now has been done, and what is queued on the stream `then` from now on waits for its end on the
+        GPU. `stream` is both. A stream goes on however the transfer ends: Queued.wait says how, or raises.
+
+        Streams: of torch, CuPy or Numba, what has `__cuda_stream__`, or a handle as an int; 0 is the default stream of
+        the current device. Raises FailedPrecondition (STREAM_CAPTURING) for one that is capturing a graph, which goes
+        on as before.
+        """
+        before, behind = (stream if each is None else each for each in (after, then))
+
+        def run(request: _pieces.Request, keeps: Keeps) -> _streams.Queued:
+            native = self._native.enqueue(request, None if before is None else _streams.number(before),
+                                          None if behind is None else _streams.number(behind))
+            queued = _streams.Queued(self._native, native, keeps)
+            self._running.add(queued)
+            return queued
+
+        try:
+            return self._requests.call(
+                run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
+                checksum=checksum, deadline=deadline, ranges=_layouts.chosen_of(ranges, source_blocks, blocks), as_bytes=as_bytes)
+        except NothingToMove:
+            return _streams.Queued(self._native, None, None)
+
+    def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0, bytes: int | None = None,
+                       at_most: int | None = None, path: str = "", checksum: bool = False, deadline: float | None = None,
+                       progress: Progress | None = None) -> Transfer:
+        """Reads a file of this machine into a buffer or an array, on any node, and returns when the bytes are there. A
+        regular file, and memory of this node, the daemon moves itself, by this process's right to the file (path
+        storage-bounce); all else goes through memory of this process, which the receipt counts.
+
+        offset: where in the file; bytes: how many, which must be there: as many as the array has or, for a buffer, what
+        there is. Other arguments as transfer's. Arrays without gaps only. Raises NotFound (FILE_NOT_FOUND), and
+        InvalidArgument or OutOfRange for a range that is not in the file or not in the destination."""
+        return _files.read(self._requests, _native.Stop(), progress, file, destination, offset, bytes, at_most=at_most, path=path,
+                           checksum=checksum, deadline=deadline)
+
+    def copy_file_to_each(self, file: str | os.PathLike[str], destinations: Sequence[End], *, offset: int = 0,
+                          bytes: int | None = None, at_most: int | None = None, checksum: bool = False,
+                          deadline: float | None = None, progress: Progress | None = None) -> list[Transfer]:
+        """Reads a file of this machine into several buffers or arrays, of any nodes, each byte from the disk once: a piece
+        goes into one of them, the first that is of this node or else the first, and from there into the others, while the
+        next is read. A transfer for each destination, in their order; of those that were copied onwards the receipt tells
+        that way alone, and names in its evidence where from ("copied_from").
+
+        bytes: how many, as many as the arrays have, which are of one size, or, for buffers, what there is. Other arguments
+        as copy_from_file's. Raises as that does, and InvalidArgument for no destination, or one that is there twice. After
+        a failure each may have got a part."""
+        return _files.read_to_each(self._requests, _native.Stop(), progress, file, destinations, offset, bytes, at_most=at_most,
+                                   checksum=checksum, deadline=deadline)
+
+    def copy_to_file(self, source: End, file: str | os.PathLike[str], *, offset: int | None = None, sync: bool = False,
+                     write_device: bool = False, at_most: int | None = None, path: str = "", checksum: bool = False,
+                     deadline: float | None = None, progress: Progress | None = None) -> Transfer:
+        """Writes a buffer or an array, of any node, into a file of this machine. The whole file is written under another
+        name and renamed in the end, so that after a failure what was there still is; with an offset the bytes from there
+        on are written in place, of a file that is there.
+
+        sync: return once the disk has the bytes, and the name; write_device: a block device may be written, whose bytes are
+        lost: without it InvalidArgument (BAD_ARGUMENT), and FailedPrecondition (DEVICE_IN_USE) for one that is mounted or
+        part of another anyway. Raises ResourceExhausted (NO_SPACE) where the disk is
+        full. Otherwise as copy_from_file."""
+        return _files.write(self._requests, _native.Stop(), progress, source, file, offset, sync, write_device, at_most=at_most,
+                            path=path, checksum=checksum, deadline=deadline)
+
+    def load(self, file: str | os.PathLike[str], *, device: Any = None,
+             pool: _pool.Pool | _pool.DevicePool | None = None, only: str | Iterable[str] | None = None,
+             format: str | None = None, at_most: int | None = None, checksum: bool = False,
+             deadline: float | None = None) -> Loaded:
+        """The arrays of a file of this machine, by their names: of a safetensors file, of an index of several
+        (`model.safetensors.index.json`, whose files are read side by side), or of a .npy file, whose array has the file's
+        name and, where the file says so, Fortran order, as its strides tell. Only heads are looked at here; the rest the daemon moves into one memory for each file, in which the arrays
+        lie where they do in the file. One that would not lie at a multiple of its elements' size there has a place of its
+        own in it, as has on a GPU one that does not at a multiple of 16.
+
+        device: None or "cpu" for memory of the host, else the GPU, as of `pool`; pool: takes the memory from this one,
+        what no stream uses any more, for which it waits where there is no other; only: names, or patterns as "*.bias",
+        of which each must be there; format: "safetensors", "index", "npy", where the file's name does not say; at_most,
+        checksum, deadline: as transfer's, of each file, and of all together.
+
+        Raises InvalidArgument (BAD_FORMAT) for a file that is not what its format says, before anything moves;
+        Unimplemented for elements of less than a byte or of another byte order; NotFound for a file, or a tensor of `only`,
+        that is not there; DataLoss for a file that becomes shorter meanwhile. Then the memory has been
+        given back."""
+        formats = _above.array_files()
+        loaded: Loaded = formats.load(self, _native.Stop(), file, device, pool, only, format,
+                                      formats.options(at_most, checksum, deadline))
+        return loaded
+
+    def save(self, file: str | os.PathLike[str], arrays: Mapping[str, Any] | Any, *,
+             metadata: Mapping[str, str] | None = None, format: str | None = None, sync: bool = False,
+             at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> Saved:
+        """Writes arrays without gaps, of the host or of GPUs, into a safetensors file, by their names, or one array into a
+        .npy file, which may be in Fortran order, too. The daemon moves their bytes, by one request for each memory that they
+        lie in, as a pool's slab, what `load` returned, or an array of NumPy that they are parts of. Head and bytes get the file's name together, in the end: after a failure
+        what there was still is, and nothing beside it. Arrays of a GPU are read as they are: synchronise first.
+
+        metadata: texts by their names, of a safetensors file; sync: return once the disk has it; other arguments as
+        load's. Raises InvalidArgument for an array with gaps or of a type that the format does not have, and
+        ResourceExhausted (NO_SPACE) where the disk is full."""
+        formats = _above.array_files()
+        saved: Saved = formats.save(self, _native.Stop(), file, arrays, metadata, format, sync,
+                                    formats.options(at_most, checksum, deadline))
+        return saved
+
+    def explain(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
+                allow_emulated: bool = False, ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None,
+                as_bytes: bool = False) -> Plan:
+        """What a transfer would do, and why nothing better; no byte moves. Raises FailedPrecondition with every refusal
+        where no path is acceptable."""
+        text, document = self._requests.call(
+            lambda request, _: self._native.plan(request), source, destination, at_most=at_most, path=path, link=link,
+            allow_emulated=allow_emulated, checksum=False, deadline=None,
+            ranges=_layouts.chosen_of(ranges, source_blocks, blocks), as_bytes=as_bytes)
+        return Plan._of(json.loads(document), text)
+
+    def transfer_of(self, id: str) -> Transfer:
+        """As it is now."""
+        return Transfer(self._native, self._native.get_transfer(id), None)
+
+    def transfers(self) -> list[Transfer]:
+        """The caller's, the newest first."""
+        return [Transfer(self._native, each, None) for each in self._native.list_transfers()]
+
+    # ---- the node
+
+    def info(self, name: str = "") -> dict[str, Any]:
+        """What `onecopy --json node show` prints."""
+        found: dict[str, Any] = json.loads(self._native.get_node(name))
+        return found
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """This node first, then its peers."""
+        found: list[dict[str, Any]] = json.loads(self._native.list_nodes())
+        return found
+
+    def doctor(self) -> Diagnosis:
+        """What keeps this node from the one-copy path."""
+        return diagnose(self.run_dir)
+
+    def __repr__(self) -> str:
+        return f"<onecopy.Node {self.name}, {self.run_dir}>"
+
+    # ---- how
+
+    @staticmethod
+    def _buffer(document: str) -> Buffer:
+        return Buffer._of(json.loads(document))
+
+    def _range(self, range: str | Endpoint | Buffer | Any) -> Endpoint:
+        if isinstance(range, str):
+            return Endpoint.parse(range)
+        if isinstance(range, Endpoint):
+            return range
+        return range.endpoint() if isinstance(range, Buffer) else self.endpoint(range)
+
+
+__all__ = ["Calls"]

@@ -1,0 +1,1 @@
+"""From what callers name to the requests that the native module sends."""

@@ -1,0 +1,1 @@
+"""What the daemon tells and what goes wrong, as values."""

@@ -1,0 +1,1 @@
+"""Files of arrays and tables: safetensors, npy, Parquet, ORC, Arrow. Uses the core, and no integration."""

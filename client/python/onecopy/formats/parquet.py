@@ -1,0 +1,96 @@
+"""Column chunks of Parquet files, as they are in the file, for a decoder where they arrive.
+
+    chunks = onecopy.parquet.load(node, "table.parquet", columns=["id", "price"], row_groups=[0, 1], device=0)
+    for chunk in chunks:
+        decode(chunk.data, chunk.codec, chunk.column.physical_type, …)   # pages, as the format has them
+
+Only the footer touches the processor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from .. import _native
+from . import _moving, _opened, _parquet_footer, _placing, _room, _selection
+from ._parquet_footer import Column
+
+if TYPE_CHECKING:
+    from ..core.memory._pool import DevicePool, Pool
+    from ..core.node._node import Node
+    from ..core.values._transfer import Transfer
+    from ..core.values._values import Receipt
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """The pages of one column in one row group: the dictionary's, where there is one, then the others, each with its
+    header of Thrift, compressed one by one."""
+
+    column: Column
+    row_group: int
+    codec: str  # "UNCOMPRESSED", "SNAPPY", "ZSTD", …
+    encodings: tuple[str, ...]
+    values: int  # number of them, nulls included
+    uncompressed_bytes: int
+    dictionary: bool  # whether it begins with a page of a dictionary
+    offset: int  # in the file
+    data: _room.Array = dataclasses.field(repr=False)  # uint8
+
+
+class ColumnChunks(tuple[Chunk, ...]):
+    """What was loaded, row group by row group, and column by column in each."""
+
+    rows: int
+    """Of the whole file."""
+    columns: tuple[Column, ...]
+    """All that the file has."""
+    transfers: tuple[Transfer, ...]
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """What really happened to the bytes; empty where there were none."""
+        return tuple(each.receipt for each in self.transfers)
+
+
+def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] | None = None,
+         row_groups: Iterable[int] | None = None, *, device: Any = None, pool: Pool | DevicePool | None = None,
+         at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> ColumnChunks:
+    """The chunks of some columns, all of them where none is named: a leaf's path, or the beginning of several
+    ("point" for point.x and point.y). They share one memory, and move as many ranges of one request. Other arguments as
+    Node.load's.
+
+    Raises NotFound for a column or row group that is not there; InvalidArgument (BAD_FORMAT) for a file that is not what
+    it should be, before anything moves; Unimplemented for an encrypted one. The pages are not looked at."""
+    moves = _moving.options(at_most, checksum, deadline)
+    room = _room.Room(node, device, pool)
+    with _opened.OpenFile(file) as opened:
+        tail = opened.read(max(0, opened.size - _parquet_footer.TAIL_BYTES), _parquet_footer.TAIL_BYTES)
+        length = _parquet_footer.footer_bytes(opened.name, tail, opened.size)
+        footer = _parquet_footer.parse(
+            opened.name, opened.read(opened.size - _parquet_footer.TAIL_BYTES - length, length))
+        places = _parquet_footer.places(
+            opened.name, footer, _selection.parts(opened.name, "row group", footer.row_groups, row_groups),
+            _selection.columns(opened.name, [each.path for each in footer.columns], columns), opened.size - length)
+        ends: dict[int, int] = {}
+        for each in places:
+            if each.bytes > 0:  # else it has no values
+                ends[each.offset] = max(ends.get(each.offset, 0), each.offset + each.bytes)
+        ranges, inside = _placing.joined(ends)
+        placed = room.place(room.part(first, end - first, 8) for first, end in ranges)
+        memory, base = room.empty(placed.bytes)
+        done = _moving.read(node, _native.Stop(), opened, placed.runs, memory, moves, base)
+    at = {each: base + placed.at[number] + offset for each, (number, offset) in inside.items()}
+    made = ColumnChunks(
+        Chunk(each.column, each.row_group, each.codec, each.encodings, each.values, each.uncompressed_bytes, each.dictionary,
+              each.offset, _moving.bytes_of(memory, at[each.offset] if each.bytes else 0, each.bytes)) for each in places)
+    made.rows = footer.rows
+    made.columns = footer.columns
+    made.transfers = tuple(done)
+    return made
+
+
+__all__ = ["Chunk", "Column", "ColumnChunks", "load"]

@@ -1,0 +1,127 @@
+"""torch's memory from a pool: what an ordinary program allocates is registered with the daemon already.
+
+    import onecopy, onecopy.torch, torch
+    pool = onecopy.torch.pool()                    # a torch.cuda.MemPool
+    with torch.cuda.use_mem_pool(pool):
+        model = Model().cuda()
+    onecopy.connect().transfer(model.weight, "west:weight")     # no registration
+
+torch divides what it has of the pool, in segments, as it does with its own memory, and gives it back with empty_cache().
+In use_mem_pool only the calling thread allocates from the pool; gradients are allocated by threads of autograd, but under
+torch.autograd.set_multithreading_enabled(False).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import threading
+from typing import Any
+
+from .. import _native
+from ..core.memory import _device
+from ..core.memory._pool import DevicePool, PoolStatistics
+from ..core.node._node import Node
+from ..core.values._errors import AlreadyExists, NotFound
+from . import _hooks
+
+_torch: Any = importlib.import_module("torch")  # not for mypy, which would read all of it
+
+_lock = threading.Lock()
+_pools: dict[int, DevicePool] = {}  # by the GPU's number
+_allocators: dict[str, Any] = {}  # by the name of the function that allocates
+
+
+def pool(node: Node | DevicePool | None = None, device: Any = None, **options: Any) -> Any:
+    """A torch.cuda.MemPool, for torch.cuda.use_mem_pool, whose memory is of a pool of `node` (None: of connect()'s) on
+    `device` (None: the current GPU). `options`: as Node.pool's; or `node` is such a pool. Once for each GPU: a second
+    call without a node or with the same pool gives another MemPool of it. torch raises torch.OutOfMemoryError where the pool has no
+    more; last_error() says why. Raises FailedPrecondition (NO_DRIVER, NO_GPU) where there is no GPU."""
+    _install(node, device, options)
+    return _torch.cuda.MemPool(_allocator("onecopy_torch_malloc").allocator())
+
+
+def allocator(node: Node | DevicePool | None = None, device: Any = None, **options: Any) -> Any:
+    """A CUDAPluggableAllocator for torch.cuda.memory.change_current_allocator, before torch has allocated anything: all
+    its memory on `device` is of the pool then, piece by piece, and it raises (MemoryError or RuntimeError with the
+    reason) where that has no more. torch has no statistics, no graphs and no MemPool of it: `pool` is what to use where
+    not all has to be of onecopy. Arguments as `pool`'s; another GPU takes another call."""
+    _install(node, device, options)
+    return _allocator("onecopy_torch_malloc_or_throw")
+
+
+def device_pool(device: Any = None) -> DevicePool:
+    """That which torch has its memory of on a GPU (None: the current one)."""
+    number = _number(device)
+    with _lock:
+        found = _pools.get(number)
+    if found is None:
+        raise NotFound(f"torch does not have a pool for cuda:{number}", "BUFFER_NOT_FOUND", "call onecopy.torch.pool first")
+    return found
+
+
+def statistics(device: Any = None) -> PoolStatistics:
+    """Of that pool. What torch keeps for itself is in use here: torch.cuda.empty_cache() gives it back, and
+    device_pool().trim() the slabs that are free then."""
+    return device_pool(device).statistics
+
+
+def blocks() -> int:
+    """How many pieces of pools torch has, in all: segments of a MemPool, or tensors of the allocator."""
+    return _native.torch_hooks()[0]
+
+
+def failures() -> int:
+    """How many allocations have failed."""
+    return _native.torch_hooks()[1]
+
+
+def last_error() -> str:
+    """Why torch's last allocation failed; empty: none has."""
+    return _native.torch_hooks()[2]
+
+
+def release(device: Any = None) -> None:
+    """Releases a GPU's pool: torch gets no more memory of it. What it has stays, and goes back as it is freed."""
+    number = _number(device)
+    with _lock:
+        _native.set_torch_pool(number, None)
+        gone = _pools.pop(number, None)
+    del gone  # without the lock
+
+
+def _number(device: Any) -> int:
+    return _device.current() if device is None else _device.ordinal(device)
+
+
+def _install(source: Node | DevicePool | None, device: Any, options: dict[str, Any]) -> None:
+    number = source.device if isinstance(source, DevicePool) and device is None else _number(device)
+    with _lock:
+        present = _pools.get(number)
+        if present is not None:
+            if present is source or (source is None and not options):
+                return
+            raise AlreadyExists(f"torch has a pool for cuda:{number} already", "NAME_TAKEN",
+                                f"leave out node and options, or call onecopy.torch.release({number}) first")
+        made = _hooks.DevicePools(source, number, options).of(number)
+        _native.set_torch_pool(number, made._native)
+        _pools[number] = made
+
+
+def _allocator(malloc: str) -> Any:
+    """Of the C functions that the module has."""
+    with _lock:
+        found = _allocators.get(malloc)
+        if found is not None:
+            return found
+        made = _torch.cuda.memory.CUDAPluggableAllocator(_native.__file__, malloc, "onecopy_torch_free")
+        functions = ctypes.CDLL(_native.__file__)
+        record = ctypes.cast(functions.onecopy_torch_record_stream, ctypes.c_void_p).value
+        made.allocator().set_record_stream_fn(record)
+        # A MemPool, and each tensor, knows it by its address alone, also when Python has ended: never destroyed.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(made.allocator()))
+        _allocators[malloc] = made
+        return made
+
+
+__all__ = ["allocator", "blocks", "device_pool", "failures", "last_error", "pool", "release", "statistics"]
