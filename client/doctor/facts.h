@@ -44,6 +44,7 @@ struct Nic {
   std::string address;  // PCI; empty: none
   bool emulated = false;
   std::vector<Port> ports;
+  std::string driver = {};  // of its PCI function: "mlx5_core"; empty: not known
 };
 
 struct Gpu {

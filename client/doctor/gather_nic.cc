@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <system_error>
 
 #include "client/doctor/gather_parts.h"
 #include "transport/os/error.h"
@@ -87,6 +88,10 @@ void GatherNics(const std::string& root, Facts& facts) {
     nic.name = device.name;
     nic.address = device.emulated ? "" : device.address;
     nic.emulated = device.emulated;
+    std::error_code unknown;  // and stays empty
+    nic.driver = std::filesystem::read_symlink(
+                     root + "/sys/class/infiniband/" + device.name + "/device/driver", unknown)
+                     .filename();
     const std::string ports = root + "/sys/class/infiniband/" + device.name + "/ports";
     for (const std::string& number : sysfs::List(ports)) {
       nic.ports.push_back(

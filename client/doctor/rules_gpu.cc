@@ -11,6 +11,16 @@ namespace {
 constexpr int kOldestMajor = 5;
 constexpr int kOldestMinor = 12;  // the first kernel with ibv_reg_dmabuf_mr
 
+// The first kernel whose mlx5 driver maps a dma-buf by pages as large as its memory has; those
+// before map it by the processor's.
+constexpr int kLargePagesMajor = 6;
+constexpr int kLargePagesMinor = 17;
+
+bool IsBefore(const Kernel& kernel, int major, int minor) {
+  return kernel.major != 0 &&
+         (kernel.major < major || (kernel.major == major && kernel.minor < minor));
+}
+
 std::string NameOf(const Gpu& gpu) {
   return gpu.address + (gpu.name.empty() ? "" : " (" + gpu.name + ")");
 }
@@ -60,6 +70,25 @@ void EvaluatePeerAccess(const Facts& facts, Findings& findings) {
                "redirection, and neither MIG nor vGPU");
 }
 
+void EvaluatePages(const Facts& facts, Findings& findings) {
+  const bool dma_buf = std::any_of(facts.gpus.begin(), facts.gpus.end(),
+                                   [](const Gpu& gpu) { return gpu.dma_buf.value_or(false); });
+  if (!dma_buf || !IsBefore(facts.kernel, kLargePagesMajor, kLargePagesMinor)) return;
+  std::vector<std::string> nics;
+  for (const Nic& nic : facts.nics) {
+    if (nic.driver == "mlx5_core") nics.push_back(nic.name);
+  }
+  if (nics.empty()) return;
+  findings.Add("DMABUF_SMALL_PAGES", Severity::kNote,
+               "the kernel is " + facts.kernel.release +
+                   ", and mlx5 of Linux before 6.17 maps dma-bufs by the processor's pages, not by "
+                   "a GPU's pages of 2 MiB: " +
+                   Join(nics, 4) + " translate 512 times as many addresses",
+               "if a probe is below expectation, run Linux 6.17 or later, or a driver of NVIDIA's "
+               "(DOCA-OFED) that has the change; this kernel may have it too, if its distributor "
+               "added it");
+}
+
 }  // namespace
 
 void EvaluateGpus(const Facts& facts, Findings& findings) {
@@ -92,10 +121,9 @@ void EvaluateRegistration(const Facts& facts, Findings& findings) {
   if (!facts.HasNvidiaGpu()) return;
   const auto without = GpusThat(facts, [](const Gpu& gpu) { return gpu.dma_buf && !*gpu.dma_buf; });
   const Kernel& kernel = facts.kernel;
-  const bool old =
-      kernel.major != 0 && (kernel.major < kOldestMajor ||
-                            (kernel.major == kOldestMajor && kernel.minor < kOldestMinor));
+  const bool old = IsBefore(kernel, kOldestMajor, kOldestMinor);
   const bool lacking = old || !kernel.options_off.empty();
+  if (!lacking) EvaluatePages(facts, findings);
   if (without.empty() && !lacking) return;
   // nvidia_peermem is the other way to register GPU memory.
   const bool peermem = kernel.peermem.value_or(false);

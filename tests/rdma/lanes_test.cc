@@ -116,6 +116,35 @@ TEST_CASE("a read whose lane fails while the connection closes is not said to ha
   CHECK_FALSE(behind.get_future().get().ok());
 }
 
+TEST_CASE("connections that end, some with reads under way, leave room for more") {
+  GuestPair pair;
+  const RegionRef source = HostRegion(1 << 20);
+  Fill({source, 0, source->bytes()}, 4);
+  const RegionRef sink = HostRegion(1 << 20);
+  // Three queue pairs each: more than an endpoint has places for, and each has received messages.
+  for (int i = 0; i < 40; ++i) {
+    auto connected = Connect(pair);
+    REQUIRE_OK(connected);
+    auto key = connected->Export({source, 0, source->bytes()});
+    REQUIRE_OK(key);
+    std::future<Got> last;
+    for (uint64_t at = 0; at < source->bytes(); at += 1 << 18) {
+      last = connected->StartGet({1, &*key, at, {sink, at, 1 << 18}});
+    }
+    if (i % 2 == 0) REQUIRE_OK(last.get().status);
+    std::promise<void> closed;
+    connected->owner->OnClosed([&](const Status&) { closed.set_value(); });
+    connected->reader->Close({Code::kCancelled, reasons::kCancelled, "enough"});
+    closed.get_future().wait();
+  }
+  auto connected = Connect(pair);
+  REQUIRE_OK(connected);
+  auto key = connected->Export({source, 0, source->bytes()});
+  REQUIRE_OK(key);
+  REQUIRE_OK(connected->StartGet({1, &*key, 0, {sink, 0, sink->bytes()}}).get().status);
+  CHECK(FirstWrong({sink, 0, sink->bytes()}, 4) == sink->bytes());
+}
+
 TEST_CASE("a link's threads run on the processors near its device, where that is known") {
   Topology topology;
   TopologyDevice nic;

@@ -4,21 +4,14 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
 #include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/test_library.h"
 
 namespace onecopy::testing {
-
-// The file of a library that was built beside the tests: <build>/bin/tests/<suite>/<program> and
-// <build>/lib.
-inline std::string TestLibrary(const std::string& name) {
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
-  return program.parent_path().parent_path().parent_path().parent_path() / "lib" / name;
-}
 
 inline std::string FakeCudaPath() { return TestLibrary("libonecopy_fake_cuda.so"); }
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tests/support/fake_cuda.h"
+#include "tests/support/test_library.h"
 
 namespace onecopy::testing {
 

@@ -32,6 +32,9 @@ struct DirectWay;
 struct DmaBuf {
   int fd = -1;
   uint64_t offset = 0;  // of the region's first byte in the descriptor's bytes; any alignment
+  // An address that agrees with where the first byte lies on the bus, in as many low bits as the
+  // exporter's pages have. A device keeps large pages only where it is told one that agrees.
+  uint64_t lies = 0;
 };
 
 // Mapped bytes of one memory. Created by a Memory, shared by every operation that uses it; the

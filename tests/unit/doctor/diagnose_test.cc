@@ -203,6 +203,35 @@ TEST_CASE("what blocks without a probe is a note where a probe got through") {
   }
 }
 
+TEST_CASE("kernels whose mlx5 maps dma-bufs by small pages are named") {
+  Facts facts = HealthyFactsWithoutDaemon();
+  CHECK(Diagnose(facts).Find("DMABUF_SMALL_PAGES") == nullptr);  // of no driver that is known
+  facts.nics[0].driver = "mlx5_core";
+  facts.nics[1].driver = "bnxt_en";
+  const Diagnosis diagnosis = Diagnose(facts);
+  const Finding* finding = diagnosis.Find("DMABUF_SMALL_PAGES");
+  REQUIRE(finding != nullptr);
+  CHECK(finding->severity == Severity::kNote);
+  CHECK(finding->evidence.find("mlx5_0 translate") != std::string::npos);
+
+  const auto without = [&](const std::function<void(Facts&)>& change) {
+    Facts changed = facts;
+    change(changed);
+    return Diagnose(changed).Find("DMABUF_SMALL_PAGES") == nullptr;
+  };
+  CHECK_FALSE(without([](Facts&) {}));
+  CHECK(without([](Facts& f) {
+    for (Gpu& gpu : f.gpus) gpu.dma_buf = false;
+  }));
+  CHECK(without([](Facts& f) { f.kernel.minor = 17; }));
+  CHECK_FALSE(without([](Facts& f) { f.kernel.minor = 16; }));
+  CHECK(without([](Facts& f) {
+    f.kernel.major = 7;
+    f.kernel.minor = 0;
+  }));
+  CHECK(without([](Facts& f) { f.kernel.major = 0; }));
+}
+
 TEST_CASE("dma-buf and nvidia_peermem: either is enough") {
   struct Way {
     std::string code;

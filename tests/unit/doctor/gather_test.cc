@@ -59,8 +59,10 @@ TEST_CASE("a planted machine is read") {
   machine.PlantDevices();
   machine.tree.Write("sys/devices/pci0000:15/group/type", "DMA-FQ\n");
   machine.tree.Link("sys/bus/pci/devices/0000:18:00.0/iommu_group", "sys/devices/pci0000:15/group");
+  machine.tree.Link("sys/bus/pci/devices/0000:18:00.0/driver", "sys/bus/pci/drivers/mlx5_core");
   const Facts facts = machine.Look();
   REQUIRE(facts.nics.size() == 1);
+  CHECK(facts.nics[0].driver == "mlx5_core");
   CHECK(facts.nics[0].address == "0000:18:00.0");
   REQUIRE(facts.nics[0].ports.size() == 1);
   const onecopy::doctor::Port& port = facts.nics[0].ports[0];

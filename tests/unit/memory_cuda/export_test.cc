@@ -46,6 +46,7 @@ TEST_CASE("network devices reach the daemon's memory and a client's of cuMemCrea
     REQUIRE_OK(exported);
     const os::UniqueFd fd(exported->fd);
     CHECK(exported->offset == (region == own ? 0 : 3));
+    CHECK(exported->lies == reinterpret_cast<CUdeviceptr>(region->address()));
     CHECK(Asked(exported->fd).address ==
           reinterpret_cast<CUdeviceptr>(region->address()) - exported->offset);
     CHECK(Asked(exported->fd).bytes == 8192);

@@ -2,6 +2,7 @@
 #include "daemon/plan/lane_rates.h"
 
 #include <algorithm>
+#include <map>
 
 #include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
@@ -97,7 +98,7 @@ struct Servers {
 
 }  // namespace
 
-TEST_CASE("before any probe the lane whose NIC shares a switch with the GPU comes first") {
+TEST_CASE("before any probe the lane whose NIC shares a switch with the GPU carries all") {
   const auto [gpu, nic] = GENERATE(table<const char*, const char*>({{"0000:1b:00.0", "mlx5_0"},
                                                                     {"0000:43:00.0", "mlx5_3"},
                                                                     {"0000:9d:00.0", "mlx5_6"},
@@ -105,8 +106,79 @@ TEST_CASE("before any probe the lane whose NIC shares a switch with the GPU come
   const Servers servers(PlantDgxH100, gpu);
   CHECK(servers.lanes.size() == 8);
   CHECK(servers.First() == nic);
-  // By a trifle: all are of one speed.
-  for (const double rate : servers.Rates()) CHECK(rate > 0.98 * kPortSpeed);
+  CHECK(servers.Rate(nic) > 0.98 * kPortSpeed);
+  for (const LaneInfo& lane : servers.lanes) {
+    if (lane.device != nic) CHECK(servers.Rate(lane.device) == kLastResort);
+  }
+}
+
+TEST_CASE("eight GPUs that move at once share eight NICs evenly, each by its own") {
+  const Servers servers(PlantDgxH100, "0000:1b:00.0");
+  std::map<std::string, double> carried;
+  double sum = 0;
+  for (const MemoryCapability& gpu : servers.east.memories) {
+    const Wire wire{"verbs", {"cuda", gpu.device}, {"cuda", gpu.device}};
+    const auto rates = LaneRates(wire, servers.lanes, servers.east, servers.west, {});
+    double all = 0;
+    for (const double rate : rates) all += rate;
+    for (size_t i = 0; i < rates.size(); ++i) {
+      carried[servers.lanes[i].device] += rates[i] / all;
+      sum += rates[i] / all;
+      const Distance distance = servers.topology.Between(gpu.address, servers.lanes[i].device);
+      if (distance == Distance::kSystem) CHECK(rates[i] / all < 1e-9);
+    }
+  }
+  REQUIRE(carried.size() == 8);
+  for (const auto& [nic, part] : carried) {
+    CAPTURE(nic);
+    CHECK(part / sum > 0.95 / 8);
+    CHECK(part / sum < 1.05 / 8);
+  }
+}
+
+TEST_CASE("farther NICs carry what the nearest leave of what all were seen to carry") {
+  Servers servers(PlantDgxH100, "0000:1b:00.0");
+  for (const LaneInfo& lane : servers.lanes) servers.Probed(lane.device, 40e9);
+  SECTION("nothing, where all carry less than a tenth more") {
+    servers.estimates.MeasuredWire(servers.wire, 43e9, 1e-5);
+    CHECK(servers.Rate("mlx5_0") > 39e9);
+    CHECK(servers.Rate("mlx5_4") == kLastResort);
+  }
+  SECTION("the rest, where the memory has more than its own NIC carries") {
+    servers.estimates.MeasuredWire(servers.wire, 54e9, 1e-5);
+    double far = 0;
+    for (const LaneInfo& lane : servers.lanes) {
+      if (lane.device != "mlx5_0") far += servers.Rate(lane.device);
+    }
+    CHECK(servers.Rate("mlx5_0") > 39e9);
+    CHECK(far > 13e9);
+    CHECK(far < 14.1e9);
+  }
+  SECTION("and they count again once the nearest has failed") {
+    servers.estimates.MeasuredWire(servers.wire, 43e9, 1e-5);
+    servers.estimates.ProbedPair(servers.wire, "mlx5_0", "mlx5_0",
+                                 {Viability::No(reasons::kNicUnreachable, "no answer"), 0});
+    CHECK(servers.Rate("mlx5_0") == 0);
+    CHECK(servers.Rate(servers.First()) > 39e9);
+  }
+}
+
+TEST_CASE("memories near to different rails go by the rails of either") {
+  Servers servers(PlantDgxH100, "0000:1b:00.0");
+  servers.wire.destination.device = "GPU-0000:9d:00.0";
+  for (const LaneInfo& lane : servers.lanes) {
+    const bool near = lane.device == "mlx5_0" || lane.device == "mlx5_6";
+    CHECK((servers.Rate(lane.device) > 0.98 * kPortSpeed) == near);
+  }
+}
+
+TEST_CASE("several lanes of one pair count as one") {
+  Servers servers(PlantDgxH100, "0000:1b:00.0");
+  const std::vector<LaneInfo> once = servers.lanes;
+  servers.lanes.insert(servers.lanes.end(), once.begin(), once.end());
+  for (const LaneInfo& lane : once) servers.Probed(lane.device, 40e9);
+  servers.estimates.MeasuredWire(servers.wire, 60e9, 1e-5);
+  CHECK(servers.Rate("mlx5_4") > 1e9);
 }
 
 TEST_CASE("the nearest lanes are those whose two ends together are nearest to the memories") {
@@ -157,7 +229,7 @@ TEST_CASE("a lane whose pair failed its probe is the last resort") {
   servers.estimates.ProbedPair(servers.wire, "mlx5_0", "mlx5_0",
                                {Viability::No(reasons::kNicUnreachable, "no answer"), 0});
   CHECK(servers.Rate("mlx5_0") == 0);
-  CHECK(servers.Rate("mlx5_1") > 0);
+  CHECK(servers.Rate("mlx5_1") > kLastResort);
 }
 
 TEST_CASE("in a virtual machine, and for host memory, no lane is nearer than another") {

@@ -37,12 +37,14 @@ uint64_t ExportOf(const RemoteKey& text) {
 
 VerbsConnection::VerbsConnection(const Options& options, std::string peer, Progress& progress,
                                  std::vector<std::shared_ptr<Device>> devices,
+                                 std::shared_ptr<Pairings> pairings,
                                  std::shared_ptr<MemoryTable> memory, SlowCalls slow)
     : LinkConnection(progress.loop(), "verbs", std::move(peer)),
       options_(options),
       memory_(std::move(memory)),
       home_(progress.loop(), [this] { return shared_from_this(); }),
-      lanes_(options, this->peer(), home_, progress, std::move(devices), control_, *this),
+      lanes_(options, this->peer(), home_, progress, std::move(devices), std::move(pairings),
+             control_, *this),
       control_(lanes_.list(), [this](const Frame& frame) { Dispatch(frame); }),
       exports_(this->peer(), home_, *memory_, std::move(slow), lanes_.list(), control_),
       reads_(options, this->peer(), home_, *memory_, lanes_, control_) {}
@@ -63,6 +65,10 @@ void VerbsConnection::OnPortDown(const Device* device, uint8_t port, const Statu
   home().Post([self = shared_from_this(), device, port, why] {
     self->lanes_.OnPortDown(device, port, why);
   });
+}
+
+void VerbsConnection::OnPortsChanged(const Device* device) {
+  home().Post([self = shared_from_this(), device] { self->lanes_.OnPortsChanged(device); });
 }
 
 unsigned VerbsConnection::depth() const {

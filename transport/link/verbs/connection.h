@@ -25,8 +25,8 @@ class VerbsConnection final : public LinkConnection<VerbsConnection, os::EventLo
                               public LaneOwner {
  public:
   VerbsConnection(const Options& options, std::string peer, Progress& progress,
-                  std::vector<std::shared_ptr<Device>> devices, std::shared_ptr<MemoryTable> memory,
-                  SlowCalls slow);
+                  std::vector<std::shared_ptr<Device>> devices, std::shared_ptr<Pairings> pairings,
+                  std::shared_ptr<MemoryTable> memory, SlowCalls slow);
 
   // Home thread, reader: as Lanes has them. Where none of the lanes carries, it has closed.
   Result<Offer> MakeOffer();
@@ -35,6 +35,8 @@ class VerbsConnection final : public LinkConnection<VerbsConnection, os::EventLo
   Result<Answer> MakeAnswer(const Offer& offer) { return lanes_.MakeAnswer(offer); }
   // Any thread: a port, or all of a device's (0), is gone.
   void OnPortDown(const Device* device, uint8_t port, const Status& why);
+  // Any thread: ports of the device have other addresses than they had, or none.
+  void OnPortsChanged(const Device* device);
 
   const std::vector<LaneInfo>& lanes() const override { return lanes_.infos(); }
   LinkAccess Access(const RemoteKey& key, const Region& into) const override;

@@ -3,8 +3,11 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include "onecopy/reasons.h"
 #include "transport/core/rdma_settings.h"
@@ -13,6 +16,9 @@
 
 namespace onecopy::verbs {
 namespace {
+
+constexpr uint16_t kPartition = 0x7fff;
+constexpr uint16_t kFullMember = 0x8000;
 
 uint32_t MtuBytes(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
 
@@ -75,6 +81,10 @@ std::string Port::Fabric() const {
   return prefix;
 }
 
+bool Port::Has(const Port& then) const {
+  return lid == then.lid && std::find(gids.begin(), gids.end(), then.gid) != gids.end();
+}
+
 Result<std::shared_ptr<Device>> Device::Open(std::shared_ptr<const shim::VerbsApi> api,
                                              ibv_device* device, const Options& options) {
   std::shared_ptr<Device> opened(new Device(std::move(api), options));
@@ -117,7 +127,10 @@ bool Device::Refresh() {
   bool changed = now.size() != ports_.size();
   for (size_t i = 0; !changed && i < now.size(); ++i) {
     changed = now[i].viability != ports_[i].viability || now[i].gid.gid != ports_[i].gid.gid ||
-              now[i].lid != ports_[i].lid || now[i].bytes_per_second != ports_[i].bytes_per_second;
+              now[i].lid != ports_[i].lid || now[i].gids != ports_[i].gids ||
+              now[i].pkey_index != ports_[i].pkey_index ||
+              now[i].mtu_bytes != ports_[i].mtu_bytes || now[i].needs_grh != ports_[i].needs_grh ||
+              now[i].bytes_per_second != ports_[i].bytes_per_second;
   }
   ports_ = std::move(now);
   return changed;
@@ -131,6 +144,55 @@ std::vector<Port> Device::ports() const {
 Port Device::port(size_t index) const {
   const MutexLock lock(mutex_);
   return ports_.at(index);
+}
+
+void Device::ReadEvents() {
+  const MutexLock one(reading_);
+  bool more = false;
+  ibv_async_event event{};
+  while (api_->GetAsyncEvent(context_, &event) == 0) {
+    {
+      const MutexLock lock(events_mutex_);
+      if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+        last_receives_.insert(event.element.qp);
+      } else {
+        const bool of_port =
+            event.event_type >= IBV_EVENT_PORT_ACTIVE && event.event_type <= IBV_EVENT_SM_CHANGE;
+        const bool told = of_port || event.event_type == IBV_EVENT_CLIENT_REREGISTER ||
+                          event.event_type == IBV_EVENT_GID_CHANGE;
+        events_.push_back(
+            {event.event_type, told ? static_cast<uint8_t>(event.element.port_num) : uint8_t{0}});
+        more = true;
+      }
+    }
+    // A queue pair is not destroyed before what it raised is acknowledged, so what is kept of it
+    // is kept by now.
+    api_->AckAsyncEvent(&event);
+  }
+  if (!more) return;
+  const MutexLock lock(events_mutex_);
+  if (wake_) wake_();
+}
+
+std::vector<Device::Event> Device::TakeEvents() {
+  const MutexLock lock(events_mutex_);
+  return std::exchange(events_, {});
+}
+
+void Device::OnEvents(std::function<void()> wake) {
+  const MutexLock lock(events_mutex_);
+  wake_ = std::move(wake);
+}
+
+bool Device::SaidLastReceive(const ibv_qp* queue_pair) {
+  ReadEvents();
+  const MutexLock lock(events_mutex_);
+  return last_receives_.contains(queue_pair);
+}
+
+void Device::ForgetQueuePair(const ibv_qp* queue_pair) {
+  const MutexLock lock(events_mutex_);
+  last_receives_.erase(queue_pair);
 }
 
 Port Device::Look(uint8_t number) const {
@@ -150,6 +212,7 @@ Port Device::Look(uint8_t number) const {
   }
   port.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
   port.lid = attributes.lid;
+  port.needs_grh = (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
   port.mtu_bytes = MtuBytes(attributes.active_mtu);
   if (options_.path_mtu_bytes != 0) {
     port.mtu_bytes = std::min(port.mtu_bytes, options_.path_mtu_bytes);
@@ -192,6 +255,7 @@ Viability Device::FindGid(uint8_t number, const ibv_port_attr& attributes, Port*
                            "correct [rdma] gid_index; show_gids lists the entries");
     }
     port->gid = table.front();
+    port->gids = std::move(table);
     return {};
   }
   const std::optional<GidEntry> chosen = ChooseGid(table, port->ethernet);
@@ -200,17 +264,28 @@ Viability Device::FindGid(uint8_t number, const ibv_port_attr& attributes, Port*
                          "give its network interface an IP address, and set it up");
   }
   port->gid = *chosen;
+  port->gids = std::move(table);
   return {};
 }
 
 Viability Device::FindPkey(uint8_t number, const ibv_port_attr& attributes, Port* port) const {
+  // A port may be in a partition twice: two limited members do not reach each other, a full one
+  // reaches all.
+  std::optional<uint16_t> limited;
   for (int index = 0; index < attributes.pkey_tbl_len; ++index) {
-    __be16 key = 0;
-    if (api_->QueryPkey(context_, number, index, &key) != 0) continue;
-    if ((ntohs(key) & 0x7fff) == (options_.pkey & 0x7fff) && key != 0) {
+    __be16 entry = 0;
+    if (api_->QueryPkey(context_, number, index, &entry) != 0) continue;
+    const uint16_t key = ntohs(entry);
+    if ((key & kPartition) != (options_.pkey & kPartition) || key == 0) continue;
+    if ((key & kFullMember) != 0) {
       port->pkey_index = static_cast<uint16_t>(index);
       return {};
     }
+    if (!limited) limited = static_cast<uint16_t>(index);
+  }
+  if (limited) {
+    port->pkey_index = *limited;
+    return {};
   }
   return Viability::No(reasons::kNoRdmaDevice,
                        "port " + port->name + " is not in the partition that [rdma] pkey names",
@@ -251,7 +326,13 @@ DeviceList OpenDevices(const Options& options) {
       continue;
     }
     auto device = Device::Open(*api, devices[i], options);
-    if (device.ok()) {
+    const bool reads = device.ok() && (*device)->attributes().max_qp_rd_atom > 0 &&
+                       (*device)->attributes().max_qp_init_rd_atom > 0;
+    if (device.ok() && !reads) {
+      list.refused.emplace_back(
+          name, Viability::No(reasons::kNotApplicable, name + " does not support RDMA READ",
+                              "use another device, or the link ucx"));
+    } else if (device.ok()) {
       list.devices.push_back(std::move(*device));
     } else {
       list.refused.emplace_back(name,

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "onecopy/capability.h"
@@ -22,7 +24,9 @@ struct Port {
   std::string name;  // "mlx5_0"; "mlx5_0:2" where the device has several
   bool ethernet = false;
   GidEntry gid;
+  std::vector<GidEntry> gids;  // that may be used
   uint16_t lid = 0;
+  bool needs_grh = false;  // all packets are to name addresses of the whole fabric
   uint32_t mtu_bytes = 0;
   uint16_t pkey_index = 0;
   uint64_t bytes_per_second = 0;
@@ -30,6 +34,8 @@ struct Port {
 
   // Devices reach each other only where this is equal; on Ethernet that is for a probe to find out.
   std::string Fabric() const;
+  // Whether this port, as it is now, is still reached by the address that it had then.
+  bool Has(const Port& then) const;
 };
 
 // Why a device did not make a queue (`what`): it has run out of them (KEYS_EXHAUSTED), or it is no
@@ -62,6 +68,24 @@ class Device {
   Port port(size_t index) const;
   size_t port_count() const { return port_count_; }
 
+  // An event that concerns more than one queue pair.
+  struct Event {
+    ibv_event_type type = IBV_EVENT_DEVICE_FATAL;
+    uint8_t port = 0;  // 0: all
+  };
+  // Reads what the device has to tell. What concerns its ports or all of it is for TakeEvents.
+  void ReadEvents();
+  std::vector<Event> TakeEvents();
+  // `wake` runs on any thread that has read what is for TakeEvents; null: nobody takes them.
+  void OnEvents(std::function<void()> wake);
+  // Whether the device has said that a queue pair in error takes no more receive entries. Reads
+  // events.
+  bool SaidLastReceive(const ibv_qp* queue_pair);
+  void ForgetQueuePair(const ibv_qp* queue_pair);  // once it is destroyed
+  // Not every driver says it; one that once did not is not waited for again.
+  bool says_last_receive() const { return says_last_receive_; }
+  void NeverSaysLastReceive() { says_last_receive_ = false; }
+
   // After a fatal event nothing is posted to it any more.
   void MarkLost() { lost_ = true; }
   bool lost() const { return lost_; }
@@ -82,6 +106,13 @@ class Device {
   bool emulated_ = false;
   size_t port_count_ = 0;
   std::atomic<bool> lost_{false};
+  std::atomic<bool> says_last_receive_{true};
+
+  Mutex reading_;  // events, one thread at a time
+  Mutex events_mutex_;
+  std::vector<Event> events_ ONECOPY_GUARDED_BY(events_mutex_);
+  std::unordered_set<const ibv_qp*> last_receives_ ONECOPY_GUARDED_BY(events_mutex_);
+  std::function<void()> wake_ ONECOPY_GUARDED_BY(events_mutex_);
 
   mutable Mutex mutex_;
   std::vector<Port> ports_ ONECOPY_GUARDED_BY(mutex_);

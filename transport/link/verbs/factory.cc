@@ -38,15 +38,34 @@ std::vector<SettingSpec> Specs() {
       {.key = "ack_timeout",
        .type = SettingType::kInteger,
        .fallback = int64_t{14},
-       .doc = "How long to wait for the answer to a packet: 4.096 us times 2 to the power of this.",
+       .doc = "How long to wait for the answer to a packet: 4.096 us times 2 to the power of this. "
+              "14 is 67 ms, more than any switch delays a packet; devices may take four times as "
+              "long.",
        .least = 8,
        .most = 22},
       {.key = "retries",
        .type = SettingType::kInteger,
        .fallback = int64_t{6},
-       .doc = "How often a packet is resent before its queue pair fails.",
+       .doc = "How often a packet is resent before its queue pair fails. A dead path is known "
+              "within 2 s even so, by its silence; 7, for ever, is not allowed.",
        .least = 0,
        .most = 6},
+      {.key = "receiver_retries",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{6},
+       .doc = "How often a message is resent to a node that has no room for it, each time after "
+              "the receiver's receiver_wait, before its queue pair fails. Nodes have room for 512 "
+              "messages of a device, so that this tells one that no longer runs.",
+       .least = 0,
+       .most = 6},
+      {.key = "receiver_wait",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{20},
+       .doc = "How long others are to wait when this node has no room for a message, as the "
+              "InfiniBand specification counts: 1 is 0.01 ms, 14 is 1.28 ms, 20 is 10.24 ms, 31 is "
+              "491.52 ms.",
+       .least = 1,
+       .most = 31},
       {.key = "spin_microseconds",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
@@ -91,6 +110,8 @@ Backend<Link> Describe() {
     }
     options.ack_timeout = static_cast<uint8_t>(own.Integer("ack_timeout"));
     options.retries = static_cast<uint8_t>(own.Integer("retries"));
+    options.receiver_retries = static_cast<uint8_t>(own.Integer("receiver_retries"));
+    options.receiver_wait = static_cast<uint8_t>(own.Integer("receiver_wait"));
     options.spin = std::chrono::microseconds(own.Integer("spin_microseconds"));
     options.topology = context.topology;
     options.lease = own.Duration("lease");

@@ -7,11 +7,6 @@
 namespace onecopy::verbs {
 namespace {
 
-bool IsIpv4(const Gid& gid) {
-  static constexpr std::array<uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  return std::equal(kMapped.begin(), kMapped.end(), gid.begin());
-}
-
 bool IsLinkLocal(const Gid& gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
 
 int Rank(const GidEntry& entry, bool ethernet) {
@@ -21,6 +16,11 @@ int Rank(const GidEntry& entry, bool ethernet) {
 }
 
 }  // namespace
+
+bool IsIpv4(const Gid& gid) {
+  static constexpr std::array<uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return std::equal(kMapped.begin(), kMapped.end(), gid.begin());
+}
 
 std::string GidText(const Gid& gid) {
   char text[INET6_ADDRSTRLEN] = "";
@@ -39,6 +39,12 @@ std::optional<GidEntry> ChooseGid(const std::vector<GidEntry>& table, bool ether
     if (!best || Rank(entry, ethernet) < Rank(*best, ethernet)) best = entry;
   }
   return best;
+}
+
+std::optional<GidEntry> ChooseGidFor(const std::vector<GidEntry>& table, const Gid& remote) {
+  std::vector<GidEntry> alike = table;
+  std::erase_if(alike, [&](const GidEntry& entry) { return IsIpv4(entry.gid) != IsIpv4(remote); });
+  return ChooseGid(alike, true);
 }
 
 }  // namespace onecopy::verbs

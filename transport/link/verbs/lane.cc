@@ -111,6 +111,9 @@ bool Lane::FlushWork() {
     }
     work.request.wr_id = queue_pair_.WorkId(next_sequence_);
     work.request.send_flags = IBV_SEND_SIGNALED;
+    if (!work.frame.empty() && work.frame.size() <= queue_pair_.most_inline()) {
+      work.request.send_flags |= IBV_SEND_INLINE;
+    }
     ibv_send_wr* bad = nullptr;
     const int error = ibv_post_send(queue_pair_.handle(), &work.request, &bad);
     // The device compares the old key with the new one, so it changes only now.
@@ -122,6 +125,7 @@ bool Lane::FlushWork() {
     operation.done = std::move(work.done);
     work_.pop_front();
     if (error != 0) {
+      ended_ = operation.sequence;  // nothing comes of what was not taken
       Fail({Code::kUnavailable, reasons::kLinkDown,
             "posting work on " + port().name + ": " + os::ErrnoText(error)});
       return false;
@@ -162,6 +166,7 @@ void Lane::FlushReads() {
   requests[count - 1].send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
   if (const int error = ibv_post_send(queue_pair_.handle(), requests.data(), &bad)) {
+    ended_ = posted_.back().sequence;
     return Fail({Code::kUnavailable, reasons::kLinkDown,
                  "posting reads on " + port().name + ": " + os::ErrnoText(error)});
   }
@@ -209,6 +214,7 @@ void Lane::Unbind(uint32_t rkey, Task done) {
 }
 
 void Lane::OnSent(uint64_t sequence, ibv_wc_status status) {
+  ended_ = sequence;
   if (state_ == State::kDead) return;  // flushed; Close completes what is left
   active_ = true;
   ++completions_;
@@ -257,12 +263,18 @@ void Lane::Fail(const Status& why, const GetRef& culprit) {
   });
 }
 
-std::vector<GetRef> Lane::Close() {
+void Lane::Stop() {
   state_ = State::kDead;
-  std::vector<GetRef> unfinished;
-  if (!queue_pair_.exists()) return unfinished;
-  // Windows hold on to their queue pair, and nobody may use them any more.
   queue_pair_.Stop();
+}
+
+std::vector<GetRef> Lane::Close() {
+  std::vector<GetRef> unfinished;
+  Stop();
+  if (!queue_pair_.exists()) return unfinished;
+  const uint64_t last = posted_.empty() ? 0 : posted_.back().sequence;
+  queue_pair_.Drain(last > ended_ ? last : 0);
+  // Windows hold on to their queue pair, and nobody may use them any more.
   for (const BoundWindow& bound : std::exchange(bound_windows_, {})) ibv_dealloc_mw(bound.window);
   for (auto* windows : {&free_windows_, &unbinding_}) {
     for (ibv_mw* window : std::exchange(*windows, {})) ibv_dealloc_mw(window);

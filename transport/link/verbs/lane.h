@@ -62,12 +62,15 @@ class Lane final : public QueuePairEvents {
   ~Lane() override;
 
   // As QueuePair has them.
+  bool UseAddressFor(const Gid& remote) { return queue_pair_.UseAddressFor(remote); }
   Status Create(bool reader) { return queue_pair_.Create(progress_, this, reader); }
   QueuePairAddress address() const { return queue_pair_.address(); }
   Status Connect(const QueuePairAddress& remote) { return queue_pair_.Connect(remote); }
 
   State state() const { return state_; }
   void SetLive() { state_ = State::kLive; }
+  // It has failed, and its owner has dealt with that.
+  bool closed() const { return state_ == State::kDead && !queue_pair_.exists(); }
   bool usable() const { return queue_pair_.connected(); }
   const std::shared_ptr<Device>& device() const { return queue_pair_.device(); }
   const Port& port() const { return queue_pair_.port(); }
@@ -78,8 +81,8 @@ class Lane final : public QueuePairEvents {
   uint64_t load_bytes() const { return load_bytes_; }
   uint64_t bytes_read() const { return bytes_read_; }
   uint64_t completions() const { return completions_; }
-  // Whether anything completed or arrived since this was last asked.
-  bool TakeActivity() { return std::exchange(active_, false); }
+  // How often in a row this has been asked without anything completed or arrived in between.
+  unsigned CountSilence() { return silent_ = std::exchange(active_, false) ? 0 : silent_ + 1; }
 
   // Queues the reads of a get; `local` is where the device sees its destination.
   void Read(const GetRef& get, uint64_t local, uint32_t lkey);
@@ -92,6 +95,8 @@ class Lane final : public QueuePairEvents {
   void Bind(ibv_mr* region, uint64_t address, uint64_t bytes, UniqueFunction<void(uint32_t)> done);
   void Unbind(uint32_t rkey, Task done);
 
+  // Nothing more is posted or completed; Close follows.
+  void Stop();
   // Ends the queue pair: the device has let go of everything afterwards. Returns the gets that have
   // not completed. Binds and unbinds complete.
   std::vector<GetRef> Close();
@@ -150,13 +155,15 @@ class Lane final : public QueuePairEvents {
   std::vector<BoundWindow> bound_windows_;
   std::vector<ibv_mw*> unbinding_;
   uint64_t next_sequence_ = 1;
+  uint64_t ended_ = 0;  // the last that completed, in whatever way
   bool flush_scheduled_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 
   uint64_t load_bytes_ = 0;
   uint64_t bytes_read_ = 0;
   uint64_t completions_ = 0;
-  bool active_ = false;
+  bool active_ = true;
+  unsigned silent_ = 0;
 };
 
 using LaneList = std::vector<std::unique_ptr<Lane>>;

@@ -1,6 +1,7 @@
 #include "transport/link/verbs/lanes.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -9,7 +10,13 @@
 namespace onecopy::verbs {
 namespace {
 
-constexpr std::chrono::seconds kTick{2};  // a quiet lane is asked for its life that often
+// A lane on which nothing has completed or arrived between two ticks is asked for its life, and has
+// two more to show it: a path that is dead is known as such within two seconds, however long its
+// device goes on trying. The owner's end asks while the reader reads, so that a reader whose reads
+// are slow hears something, too.
+constexpr std::chrono::milliseconds kTick{500};
+constexpr unsigned kSilentTicks = 3;
+constexpr std::chrono::seconds kFirstPause{2};  // after the first attempt to mend a lane
 constexpr std::chrono::seconds kHelloLimit{5};
 constexpr std::chrono::seconds kMaxPause{30};  // between two attempts to mend a lane
 
@@ -18,13 +25,14 @@ bool IsLive(const std::unique_ptr<Lane>& lane) { return lane->state() == Lane::S
 }  // namespace
 
 Lanes::Lanes(const Options& options, std::string peer, const Home& home, Progress& progress,
-             std::vector<std::shared_ptr<Device>> devices, ControlChannel& control,
-             LaneOwner& owner)
+             std::vector<std::shared_ptr<Device>> devices, std::shared_ptr<Pairings> pairings,
+             ControlChannel& control, LaneOwner& owner)
     : options_(options),
       peer_(std::move(peer)),
       home_(home),
       progress_(progress),
       devices_(std::move(devices)),
+      pairings_(std::move(pairings)),
       control_(control),
       owner_(owner) {}
 
@@ -67,11 +75,11 @@ Result<Offer> Lanes::MakeOffer() {
 }
 
 // The port of the same name is on the same rail, where fabrics have rails; else the one with the
-// fewest lanes.
+// fewest lanes. One that the peer's has been tried with in vain comes after all others.
 std::unique_ptr<Lane> Lanes::Match(unsigned index, const QueuePairAddress& theirs) {
   std::shared_ptr<Device> best;
   size_t best_port = 0;
-  size_t best_lanes = 0;
+  std::tuple<bool, bool, size_t> least;
   for (const std::shared_ptr<Device>& device : devices_) {
     for (size_t i = 0; i < device->port_count(); ++i) {
       const Port port = device->port(i);
@@ -79,26 +87,39 @@ std::unique_ptr<Lane> Lanes::Match(unsigned index, const QueuePairAddress& their
           port.ethernet != theirs.ethernet) {
         continue;
       }
-      if (port.name == theirs.nic) return Make(index, device, i);
       const auto lanes = static_cast<size_t>(
           std::count_if(list_.begin(), list_.end(), [&](const std::unique_ptr<Lane>& lane) {
             return lane->usable() && lane->port().name == port.name;
           }));
-      if (best != nullptr && lanes >= best_lanes) continue;
+      const std::tuple rank(pairings_->Failed(peer_, theirs.nic, port.name),
+                            port.name != theirs.nic, lanes);
+      if (best != nullptr && rank >= least) continue;
       best = device;
       best_port = i;
-      best_lanes = lanes;
+      least = rank;
     }
   }
-  return best == nullptr ? nullptr : Make(index, best, best_port);
+  if (best == nullptr) return nullptr;
+  if (std::get<0>(least)) pairings_->Forget(peer_, theirs.nic);
+  pairings_->Try(peer_, theirs.nic, best->port(best_port).name);
+  return Make(index, best, best_port);
 }
 
-Result<std::unique_ptr<Lane>> Lanes::MakeAnswerTo(unsigned index, const QueuePairAddress& theirs) {
-  std::unique_ptr<Lane> lane = Match(index, theirs);
+Result<std::unique_ptr<Lane>> Lanes::MakeAnswerTo(std::unique_ptr<Lane> lane,
+                                                  const QueuePairAddress& theirs) {
   if (lane == nullptr) {
     return Status(
         Code::kUnavailable, reasons::kNicUnreachable,
         "this node has no active port on the fabric of " + theirs.nic + " of node " + peer_);
+  }
+  if (theirs.ethernet && !lane->UseAddressFor(theirs.gid)) {
+    const bool ipv4 = IsIpv4(theirs.gid);
+    return Status(Code::kUnavailable, reasons::kNicUnreachable,
+                  theirs.nic + " of node " + peer_ + " has the address " + GidText(theirs.gid) +
+                      ", and " + lane->port().name + " of this node has none of " +
+                      (ipv4 ? "IPv4" : "IPv6"),
+                  "give the network devices of both addresses of one kind, or name entries of the "
+                  "GID tables that are: [rdma] gid_index");
   }
   ONECOPY_RETURN_IF_ERROR(lane->Create(false));
   ONECOPY_RETURN_IF_ERROR(lane->Connect(theirs));
@@ -111,7 +132,7 @@ Result<Answer> Lanes::MakeAnswer(const Offer& offer) {
   bool any = false;
   for (const QueuePairAddress& theirs : offer.lanes) {
     const auto index = static_cast<unsigned>(list_.size());
-    Result<std::unique_ptr<Lane>> lane = MakeAnswerTo(index, theirs);
+    Result<std::unique_ptr<Lane>> lane = MakeAnswerTo(Match(index, theirs), theirs);
     AnsweredLane& mine = answer.lanes.emplace_back();
     mine.present = lane.ok();
     if (lane.ok()) {
@@ -199,9 +220,13 @@ void Lanes::BeginTicking() {
 void Lanes::Tick() {
   if (stopped_) return;
   for (const auto& lane : list_) {
-    if (IsLive(lane) && !lane->TakeActivity()) {
-      lane->Send(Encode(Frame{FrameKind::kPing, 0, 0, {}}), 0);
-    }
+    if (!IsLive(lane)) continue;
+    const unsigned silent = lane->CountSilence();
+    if (silent == 1) lane->Send(Encode(Frame{FrameKind::kPing, 0, 0, {}}), 0);
+    if (silent < kSilentTicks) continue;
+    lane->Fail({Code::kUnavailable, reasons::kLinkDown,
+                lane->remote().nic + " (" + GidText(lane->remote().gid) + ") of node " + peer_ +
+                    " has not answered over " + lane->port().name + " for more than a second"});
   }
   if (reader_ && !establishing_) {
     for (unsigned i = 0; i < list_.size(); ++i) Mend(i);
@@ -214,12 +239,13 @@ void Lanes::Tick() {
 void Lanes::Mend(unsigned index) {
   const os::Clock::time_point now = os::Clock::now();
   Repair& repair = repairs_[index];
-  if (list_[index]->state() != Lane::State::kDead || now < repair.next) return;
+  // What has just failed still has gets, of which its owner hears next.
+  if (!list_[index]->closed() || now < repair.next) return;
   const std::shared_ptr<Device> device = list_[index]->device();
   const size_t port = list_[index]->port_index();
   if (device->lost() || !device->port(port).viability.viable) return;
   repair.pause = std::min<os::Clock::duration>(
-      std::max<os::Clock::duration>(repair.pause * 2, kTick), kMaxPause);
+      std::max<os::Clock::duration>(repair.pause * 2, kFirstPause), kMaxPause);
   repair.next = now + repair.pause;
   std::unique_ptr<Lane> lane = Make(index, device, port);
   if (!lane->Create(true).ok()) return;
@@ -243,7 +269,10 @@ Status Lanes::OnRepair(const Frame& frame, uint64_t next_export) {
   former.Close();
   CountLive();
   control_.OnLaneFailed(index);
-  Result<std::unique_ptr<Lane>> lane = MakeAnswerTo(index, theirs);
+  // The reader knows the lane by the port that answered it once.
+  const bool answered = !former.remote().nic.empty();
+  Result<std::unique_ptr<Lane>> lane = MakeAnswerTo(
+      answered ? Make(index, former.device(), former.port_index()) : Match(index, theirs), theirs);
   Writer answer;
   answer.Put(next_export);
   answer.Put(static_cast<uint8_t>(lane.ok() ? 1 : 0));
@@ -280,6 +309,7 @@ Status Lanes::OnRepaired(const Frame& frame) {
 void Lanes::OnUp(unsigned index) {
   if (list_[index]->state() != Lane::State::kConnecting) return;
   list_[index]->SetLive();
+  if (!reader_) pairings_->CameUp(peer_, list_[index]->remote().nic, list_[index]->port().name);
   repairs_[index].pause = {};
   CountLive();
   Settle();
@@ -296,6 +326,17 @@ void Lanes::OnPortDown(const Device* device, uint8_t port, const Status& why) {
   }
 }
 
+void Lanes::OnPortsChanged(const Device* device) {
+  for (const auto& lane : list_) {
+    if (lane->device().get() != device || lane->state() == Lane::State::kDead) continue;
+    const Port now = device->port(lane->port_index());
+    if (now.Has(lane->port())) continue;
+    lane->Fail({Code::kUnavailable, reasons::kLinkDown,
+                "port " + now.name + " no longer has the address " + GidText(lane->port().gid.gid) +
+                    ", by which node " + peer_ + " reached it"});
+  }
+}
+
 std::vector<GetRef> Lanes::GiveUp(unsigned index, const Status& why) {
   last_failure_ = why;
   std::vector<GetRef> unfinished = list_[index]->Close();
@@ -304,6 +345,8 @@ std::vector<GetRef> Lanes::GiveUp(unsigned index, const Status& why) {
 }
 
 void Lanes::Close() {
+  // All at once, so that their ends are waited for together.
+  for (const auto& lane : list_) lane->Stop();
   for (const auto& lane : list_) lane->Close();
   live_ = 0;
 }

@@ -12,6 +12,7 @@
 #include "transport/link/verbs/lane.h"
 #include "transport/link/verbs/offer.h"
 #include "transport/link/verbs/options.h"
+#include "transport/link/verbs/pairings.h"
 #include "transport/link/verbs/progress.h"
 
 namespace onecopy::verbs {
@@ -26,7 +27,8 @@ class Lanes {
   // `control` carries what the ends say about lanes; it and `owner` are not used before the first
   // lane is made.
   Lanes(const Options& options, std::string peer, const Home& home, Progress& progress,
-        std::vector<std::shared_ptr<Device>> devices, ControlChannel& control, LaneOwner& owner);
+        std::vector<std::shared_ptr<Device>> devices, std::shared_ptr<Pairings> pairings,
+        ControlChannel& control, LaneOwner& owner);
 
   const LaneList& list() const { return list_; }
   // Reader: complete before Establish says that the connection is there. Any thread, from then on.
@@ -50,6 +52,8 @@ class Lanes {
   void OnUp(unsigned index);
   // A port, or all of a device's (0), is gone: its lanes fail, which their owner is told.
   void OnPortDown(const Device* device, uint8_t port, const Status& why);
+  // Ports of a device are not as they were: lanes by an address that its port has no more fail.
+  void OnPortsChanged(const Device* device);
   // A lane has failed: ends it, and says which gets were not completed. Their owner finds other
   // lanes for them, and then calls Settle.
   std::vector<GetRef> GiveUp(unsigned index, const Status& why);
@@ -76,7 +80,9 @@ class Lanes {
 
   std::unique_ptr<Lane> Make(unsigned index, const std::shared_ptr<Device>& device, size_t port);
   std::unique_ptr<Lane> Match(unsigned index, const QueuePairAddress& theirs);
-  Result<std::unique_ptr<Lane>> MakeAnswerTo(unsigned index, const QueuePairAddress& theirs);
+  // By this lane of ours; null: there is none.
+  Result<std::unique_ptr<Lane>> MakeAnswerTo(std::unique_ptr<Lane> lane,
+                                             const QueuePairAddress& theirs);
   void SendHello(Lane& lane);
   void LimitConnecting();
   void CountLive();
@@ -89,6 +95,7 @@ class Lanes {
   const Home& home_;
   Progress& progress_;
   const std::vector<std::shared_ptr<Device>> devices_;
+  const std::shared_ptr<Pairings> pairings_;
   ControlChannel& control_;
   LaneOwner& owner_;
 

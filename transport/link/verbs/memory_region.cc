@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <optional>
 #include <system_error>
@@ -18,27 +19,34 @@
 namespace onecopy::verbs {
 namespace {
 
-constexpr uint64_t kPageMask = 4095;
-// 50 bits of pages; no end of memory is near the end of what addresses can name.
-constexpr uint64_t kSecretBases = (uint64_t{1} << 62) - 1;
+constexpr uint64_t kLargestPage = uint64_t{1} << 30;  // of a processor or a GPU
+// No end of memory is near the end of what addresses can name.
+constexpr uint64_t kAddresses = uint64_t{1} << 62;
+
+uint64_t PageBytes() {
+  static const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return page;
+}
 
 struct Outcome {
   MemoryRegion region;
   int error = 0;
 };
 
-// What the device is to call the first byte of memory. The kernel wants it to lie in its page as
-// the memory does. Whoever shares a protection domain may use a key that can be read by, and
-// a device's own numbers are soon guessed: so such memory lies at an address that cannot be.
-uint64_t ChooseBase(uint64_t address, unsigned access) {
-  const bool secret = (access & IBV_ACCESS_REMOTE_READ) != 0;
-  const uint64_t page = secret ? os::RandomNumber() & kSecretBases : address;
-  return (page & ~kPageMask) | (address & kPageMask);
+// What the device is to call the first byte of memory that lies at `lies`. A driver maps a region
+// by pages of the greatest size up to which the bits of this address agree with those of the bus,
+// so the low bits stay as they lie, up to the largest page that the memory can fill. All peers
+// share a protection domain, and a device's own numbers are soon guessed: what a peer may read by
+// such a number lies where all bits above those are random.
+uint64_t ChooseBase(uint64_t lies, uint64_t bytes, unsigned access) {
+  if ((access & IBV_ACCESS_REMOTE_READ) == 0) return lies;
+  const uint64_t page = std::clamp(std::bit_floor(bytes), PageBytes(), kLargestPage);
+  return (os::RandomNumber() & (kAddresses - page)) | (lies & (page - 1));
 }
 
 Outcome ByAddress(const std::shared_ptr<Device>& device, std::byte* address, uint64_t bytes,
                   unsigned access) {
-  const uint64_t base = ChooseBase(reinterpret_cast<uintptr_t>(address), access);
+  const uint64_t base = ChooseBase(reinterpret_cast<uintptr_t>(address), bytes, access);
   errno = 0;
   ibv_mr* made =
       device->api().RegMr(device->protection_domain(), address, std::max<uint64_t>(bytes, 1), base,
@@ -50,12 +58,18 @@ Outcome ByAddress(const std::shared_ptr<Device>& device, std::byte* address, uin
 Outcome ByDmaBuf(const std::shared_ptr<Device>& device, Region& region, unsigned access,
                  const DmaBuf& buffer) {
   if (device->api().RegDmaBufMr == nullptr) return {{}, EOPNOTSUPP};
-  const uint64_t address = reinterpret_cast<uintptr_t>(region.address());
-  const uint64_t base = ChooseBase((address & ~kPageMask) | (buffer.offset & kPageMask), access);
+  // The kernel wants the address to lie in its page as the memory does in the dma-buf's.
+  const uint64_t in_page = PageBytes() - 1;
+  const uint64_t base =
+      ChooseBase((buffer.lies & ~in_page) | (buffer.offset & in_page), region.bytes(), access);
   errno = 0;
-  ibv_mr* made =
-      device->api().RegDmaBufMr(device->protection_domain(), buffer.offset, region.bytes(), base,
-                                buffer.fd, static_cast<int>(access | IBV_ACCESS_RELAXED_ORDERING));
+  ibv_mr* made = nullptr;
+  for (const unsigned ordering : {unsigned{IBV_ACCESS_RELAXED_ORDERING}, 0U}) {
+    made = device->api().RegDmaBufMr(device->protection_domain(), buffer.offset, region.bytes(),
+                                     base, buffer.fd, static_cast<int>(access | ordering));
+    // A driver that does not know the flag refuses it here, where libibverbs does not leave it out.
+    if (made != nullptr || (errno != EINVAL && errno != EOPNOTSUPP)) break;
+  }
   if (made == nullptr) return {{}, errno == 0 ? EIO : errno};
   return {MemoryRegion(device, made, base), 0};
 }

@@ -34,7 +34,8 @@ Status Malformed(const char* what) {
 void PutAddress(Writer& out, const QueuePairAddress& address) {
   out.PutText(address.nic.substr(0, kMaxNameBytes));
   out.PutText(address.fabric.substr(0, kMaxNameBytes));
-  out.Put(static_cast<uint8_t>((address.ethernet ? 1 : 0) | (address.emulated ? 2 : 0)));
+  out.Put(static_cast<uint8_t>((address.ethernet ? 1 : 0) | (address.emulated ? 2 : 0) |
+                               (address.needs_grh ? 4 : 0)));
   out.PutBytes(address.gid.data(), address.gid.size());
   out.Put(address.lid);
   out.Put(address.number);
@@ -49,14 +50,17 @@ bool GetAddress(Reader& in, QueuePairAddress* address) {
   const auto flags = in.Get<uint8_t>();
   address->ethernet = (flags & 1) != 0;
   address->emulated = (flags & 2) != 0;
+  address->needs_grh = (flags & 4) != 0;
   in.GetBytes(address->gid.data(), address->gid.size());
   address->lid = in.Get<uint16_t>();
   address->number = in.Get<uint32_t>();
   address->packet_sequence = in.Get<uint32_t>();
   address->mtu_bytes = in.Get<uint32_t>();
   address->reads = in.Get<uint8_t>();
-  const bool addressed = address->ethernet ? address->gid != Gid{} : address->lid != 0;
-  return in.ok() && flags <= 3 && addressed && IsName(address->nic) && IsName(address->fabric) &&
+  const bool by_gid = address->ethernet || address->needs_grh;
+  const bool addressed =
+      (address->ethernet || address->lid != 0) && (!by_gid || address->gid != Gid{});
+  return in.ok() && flags <= 7 && addressed && IsName(address->nic) && IsName(address->fabric) &&
          address->number > 0 && address->number <= kMask24 && address->packet_sequence <= kMask24 &&
          IsMtu(address->mtu_bytes) && address->reads > 0;
 }

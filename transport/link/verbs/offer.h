@@ -20,6 +20,7 @@ struct QueuePairAddress {
   std::string fabric;  // see Port
   bool ethernet = false;
   bool emulated = false;
+  bool needs_grh = false;
   Gid gid{};
   uint16_t lid = 0;
   uint32_t number = 0;           // of the queue pair; 24 bits

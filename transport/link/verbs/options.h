@@ -27,6 +27,8 @@ struct Options {
   unsigned reads_per_lane = 16;   // in flight
   uint8_t ack_timeout = 14;       // 4.096 µs · 2^this
   uint8_t retries = 6;
+  uint8_t receiver_wait = 20;  // as the specification counts: 10.24 ms
+  uint8_t receiver_retries = 6;
   Topology topology = {};
   os::Clock::duration spin{};
   os::Clock::duration lease{};  // how long a peer's read-only region outlives its last use

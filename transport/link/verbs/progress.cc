@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -81,8 +82,7 @@ void Endpoint::Leave(uint32_t place, uint32_t queue_pair_number) {
   places_[place] = nullptr;
   by_number_.erase(queue_pair_number);
   // Its place and its number may be given to another: nothing of it may be left by then.
-  while (Fetch() > 0) {
-  }
+  FetchAll();
   std::erase_if(fetched_, [&](const ibv_wc& completion) {
     const bool received = completion.wr_id >> 48 == 0;
     if (received && completion.qp_num == queue_pair_number) {
@@ -117,6 +117,17 @@ int Endpoint::Fetch() {
   const int count = ibv_poll_cq(cq_, static_cast<int>(completions.size()), completions.data());
   if (count > 0) fetched_.insert(fetched_.end(), completions.begin(), completions.begin() + count);
   return std::max(count, 0);
+}
+
+void Endpoint::FetchAll() {
+  while (Fetch() > 0) {
+  }
+}
+
+bool Endpoint::HasFetched(uint32_t place, uint64_t sequence) const {
+  return std::any_of(fetched_.begin(), fetched_.end(), [&](const ibv_wc& completion) {
+    return completion.wr_id >> 48 == place + 1 && (completion.wr_id & kSequenceMask) >= sequence;
+  });
 }
 
 // Handling one completion may end queue pairs, and so take others out of the line.

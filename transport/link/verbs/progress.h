@@ -50,6 +50,10 @@ class Endpoint {
   // it is full.
   bool HasRoom() const { return joined_ < kMaxQueuePairs; }
   std::optional<uint32_t> Join(QueuePairEvents* events);
+  // Takes everything from the completion queue, for Poll to handle.
+  void FetchAll();
+  // Whether a completion of that work, or of later work of that place, waits to be handled.
+  bool HasFetched(uint32_t place, uint64_t sequence) const;
   // After the queue pair is destroyed: what it left in the completion queue is thrown away.
   void Leave(uint32_t place, uint32_t queue_pair_number);
   void Announce(uint32_t place, uint32_t queue_pair_number);

@@ -1,5 +1,7 @@
 #include "transport/link/verbs/queue_pair.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -13,8 +15,10 @@ namespace onecopy::verbs {
 namespace {
 
 constexpr uint8_t kHopLimit = 64;
-constexpr uint8_t kReceiverNotReadyTimer = 20;  // 10 ms
-constexpr uint8_t kReceiverNotReadyRetries = 6;
+// Of most frames; what is longer is fetched by the device, which takes a round trip to memory.
+constexpr uint32_t kInlineBytes = 64;
+// Devices flush within a millisecond; one that takes longer may hold up other connections.
+constexpr std::chrono::milliseconds kDrainLimit{100};
 
 ibv_mtu MtuOf(uint32_t bytes) {
   for (const ibv_mtu mtu : {IBV_MTU_4096, IBV_MTU_2048, IBV_MTU_1024, IBV_MTU_512}) {
@@ -34,6 +38,13 @@ Status QueuePair::Modify(ibv_qp_attr& attributes, int mask, const char* what) {
           std::string(what) + " a queue pair of " + port_.name + ": " + os::ErrnoText(error)};
 }
 
+bool QueuePair::UseAddressFor(const Gid& remote) {
+  if (IsIpv4(port_.gid.gid) == IsIpv4(remote)) return true;
+  const std::optional<GidEntry> entry = ChooseGidFor(port_.gids, remote);
+  if (entry) port_.gid = *entry;
+  return entry.has_value();
+}
+
 Status QueuePair::Create(Progress& progress, QueuePairEvents* events, bool reader) {
   reader_ = reader;
   if (!port_.viability.viable) {
@@ -49,7 +60,12 @@ Status QueuePair::Create(Progress& progress, QueuePairEvents* events, bool reade
   wanted.srq = endpoint_->receive_queue();
   wanted.cap.max_send_wr = Endpoint::kSendQueueDepth;
   wanted.cap.max_send_sge = 1;
-  handle_ = device_->api().CreateQp(device_->protection_domain(), &wanted);
+  for (const uint32_t most_inline : {kInlineBytes, 0U}) {
+    wanted.cap.max_inline_data = most_inline;
+    handle_ = device_->api().CreateQp(device_->protection_domain(), &wanted);
+    if (handle_ != nullptr) most_inline_ = std::min(wanted.cap.max_inline_data, kInlineBytes);
+    if (handle_ != nullptr || errno != EINVAL) break;
+  }
   if (handle_ == nullptr) {
     return QueueRefused(device_->name(), "queue pair", errno == 0 ? EIO : errno);
   }
@@ -73,6 +89,7 @@ QueuePairAddress QueuePair::address() const {
   address.fabric = port_.Fabric();
   address.ethernet = port_.ethernet;
   address.emulated = device_->emulated();
+  address.needs_grh = port_.needs_grh;
   address.gid = port_.gid.gid;
   address.lid = port_.lid;
   address.number = number_;
@@ -91,13 +108,12 @@ Status QueuePair::Connect(const QueuePairAddress& remote) {
   ready.dest_qp_num = remote.number;
   ready.rq_psn = remote.packet_sequence;
   ready.max_dest_rd_atomic = reader_ ? 0 : reads;
-  ready.min_rnr_timer = kReceiverNotReadyTimer;
+  ready.min_rnr_timer = options_.receiver_wait;
   ready.ah_attr.dlid = remote.lid;
   ready.ah_attr.sl = options_.service_level;
   ready.ah_attr.port_num = port_.number;
-  // Within one InfiniBand subnet the local identifier is enough.
-  if (port_.ethernet ||
-      !std::equal(remote.gid.begin(), remote.gid.begin() + 8, port_.gid.gid.begin())) {
+  // Within one InfiniBand subnet the local identifier is enough, unless several ports share it.
+  if (port_.ethernet || port_.needs_grh || remote.needs_grh) {
     ready.ah_attr.is_global = 1;
     std::copy(remote.gid.begin(), remote.gid.end(), ready.ah_attr.grh.dgid.raw);
     ready.ah_attr.grh.sgid_index = static_cast<uint8_t>(port_.gid.index);
@@ -113,7 +129,7 @@ Status QueuePair::Connect(const QueuePairAddress& remote) {
   send.qp_state = IBV_QPS_RTS;
   send.timeout = options_.ack_timeout;
   send.retry_cnt = options_.retries;
-  send.rnr_retry = kReceiverNotReadyRetries;
+  send.rnr_retry = options_.receiver_retries;
   send.sq_psn = first_packet_;
   send.max_rd_atomic = reader_ ? reads : 0;
   ONECOPY_RETURN_IF_ERROR(Modify(send,
@@ -131,15 +147,36 @@ Status QueuePair::Connect(const QueuePairAddress& remote) {
 }
 
 void QueuePair::Stop() {
-  if (!exists()) return;
+  if (!exists() || stopped_) return;
   ibv_qp_attr error{};
   error.qp_state = IBV_QPS_ERR;
-  device_->api().ModifyQp(handle_, &error, IBV_QP_STATE);
+  stopped_ = device_->api().ModifyQp(handle_, &error, IBV_QP_STATE) == 0;
+}
+
+void QueuePair::Drain(uint64_t sequence) {
+  // What was not connected has received nothing, and a device that does not answer flushes nothing.
+  if (!exists() || !connected_ || !stopped_) return;
+  const os::Clock::time_point limit = os::Clock::now() + kDrainLimit;
+  while (!device_->lost()) {
+    // In this order: its completions come before the event.
+    const bool received = !device_->says_last_receive() || device_->SaidLastReceive(handle_);
+    endpoint_->FetchAll();
+    const bool sent = sequence == 0 || endpoint_->HasFetched(place_, sequence);
+    if (sent && received) return;
+    if (os::Clock::now() >= limit) {
+      if (sent) device_->NeverSaysLastReceive();
+      return;
+    }
+    pollfd events{device_->context()->async_fd, POLLIN, 0};
+    ::poll(&events, 1, 1);
+  }
 }
 
 void QueuePair::Destroy() {
   if (!exists()) return;
-  device_->api().DestroyQp(std::exchange(handle_, nullptr));
+  ibv_qp* const gone = std::exchange(handle_, nullptr);
+  device_->api().DestroyQp(gone);
+  device_->ForgetQueuePair(gone);
   endpoint_->Leave(place_, number_);
 }
 

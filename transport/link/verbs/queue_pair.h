@@ -25,6 +25,9 @@ class QueuePair {
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
 
+  // Of the port's addresses, the best that reaches this one; false where there is none. Before it
+  // is made.
+  bool UseAddressFor(const Gid& remote);
   // Makes it; `events` hears of its work until Destroy. Fails where the port is not active, or the
   // device has no more of them.
   Status Create(Progress& progress, QueuePairEvents* events, bool reader);
@@ -34,6 +37,10 @@ class QueuePair {
 
   // What is posted ends with an error, and nothing more is taken.
   void Stop();
+  // After Stop: waits, not for long, until what was posted up to `sequence` (0: nothing) has ended,
+  // and the last receive entry that it has taken. A completion that is not fetched when a queue
+  // pair is destroyed may go with it, and so its entry of the shared receive queue.
+  void Drain(uint64_t sequence);
   // The device neither reads nor writes for it afterwards.
   void Destroy();
 
@@ -46,6 +53,7 @@ class QueuePair {
   size_t port_index() const { return port_index_; }
   const QueuePairAddress& remote() const { return remote_; }
   uint32_t max_read_bytes() const { return max_read_bytes_; }  // of one RDMA READ, once connected
+  uint32_t most_inline() const { return most_inline_; }  // of a message, as part of its request
 
   // What its work requests carry, and where the frames lie that they send.
   uint64_t WorkId(uint64_t sequence) const { return Endpoint::WorkId(place_, sequence); }
@@ -57,16 +65,18 @@ class QueuePair {
 
   const std::shared_ptr<Device> device_;
   const size_t port_index_;
-  const Port port_;
+  Port port_;
   const Options& options_;
   bool reader_ = false;
   bool connected_ = false;
+  bool stopped_ = false;  // and the device has taken note of it
   Endpoint* endpoint_ = nullptr;
   uint32_t place_ = 0;
   ibv_qp* handle_ = nullptr;
   uint32_t number_ = 0;
   uint32_t first_packet_ = 0;
   uint32_t max_read_bytes_ = 0;
+  uint32_t most_inline_ = 0;
   QueuePairAddress remote_;
 };
 

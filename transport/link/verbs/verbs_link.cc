@@ -142,8 +142,9 @@ void VerbsLink::EndLeases(const RegionRef& region) {
 
 Result<std::shared_ptr<VerbsConnection>> VerbsLink::NewConnection(const std::string& peer,
                                                                   Progress& progress) {
-  auto connection = std::make_shared<VerbsConnection>(options_, peer, progress, devices_.devices,
-                                                      memory_, SlowCalls{slow_->loop(), leases_});
+  auto connection =
+      std::make_shared<VerbsConnection>(options_, peer, progress, devices_.devices, pairings_,
+                                        memory_, SlowCalls{slow_->loop(), leases_});
   ONECOPY_RETURN_IF_ERROR(connections_.Add(connection));
   connection->OnClosed([leases = leases_, peer](const Status&) { leases->DropPeer(peer); });
   return connection;
@@ -189,27 +190,23 @@ void VerbsLink::WatchDevices() {
     for (const std::shared_ptr<Device>& device : devices_.devices) {
       // A device whose events cannot be watched still moves bytes; its failures show there.
       (void)loop.Watch(device->context()->async_fd, EPOLLIN,
-                       [this, device](uint32_t) { OnAsyncEvents(device); });
+                       [device](uint32_t) { device->ReadEvents(); });
+      device->OnEvents(
+          [this, &loop, device] { loop.Post([this, device] { OnAsyncEvents(device); }); });
     }
   });
 }
 
 void VerbsLink::OnAsyncEvents(const std::shared_ptr<Device>& device) {
-  ibv_async_event event{};
-  while (device->api().GetAsyncEvent(device->context(), &event) == 0) {
-    device->api().AckAsyncEvent(&event);
-    HandleEvent(device, event);
-  }
+  for (const Device::Event& event : device->TakeEvents()) HandleEvent(device, event);
   if (!device->Refresh()) return;
+  for (const auto& connection : connections_.All()) connection->OnPortsChanged(device.get());
   const MutexLock lock(mutex_);
   if (changed_) changed_();
 }
 
-void VerbsLink::HandleEvent(const std::shared_ptr<Device>& device, const ibv_async_event& event) {
-  const auto type = event.event_type;
-  const auto port = type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_GID_CHANGE
-                        ? static_cast<uint8_t>(event.element.port_num)
-                        : uint8_t{0};
+void VerbsLink::HandleEvent(const std::shared_ptr<Device>& device, const Device::Event& event) {
+  const auto [type, port] = event;
   const Status why(Code::kUnavailable, reasons::kLinkDown,
                    device->name() + (port != 0 ? " port " + std::to_string(port) : "") + ": " +
                        device->api().EventText(type));
@@ -230,6 +227,7 @@ void VerbsLink::Shutdown() {
   threads_.front()->RunSync([this] {
     for (const std::shared_ptr<Device>& device : devices_.devices) {
       threads_.front()->loop().Unwatch(device->context()->async_fd);
+      device->OnEvents(nullptr);
     }
   });
   slow_->StopAndJoin();

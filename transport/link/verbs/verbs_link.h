@@ -40,7 +40,7 @@ class VerbsLink final : public Link {
 
   void WatchDevices();
   void OnAsyncEvents(const std::shared_ptr<Device>& device);
-  void HandleEvent(const std::shared_ptr<Device>& device, const ibv_async_event& event);
+  void HandleEvent(const std::shared_ptr<Device>& device, const Device::Event& event);
   Status NotViable() const;
   Result<std::shared_ptr<VerbsConnection>> NewConnection(const std::string& peer,
                                                          Progress& progress);
@@ -51,6 +51,7 @@ class VerbsLink final : public Link {
   const DeviceList devices_;
   const std::shared_ptr<MemoryTable> memory_;
   const std::shared_ptr<Leases> leases_;
+  const std::shared_ptr<Pairings> pairings_ = std::make_shared<Pairings>();
   std::vector<std::unique_ptr<Progress>> threads_;  // none where the link is not viable
   std::unique_ptr<os::LoopThread> slow_;
   std::atomic<size_t> next_thread_{0};

@@ -53,7 +53,7 @@ void ExportDmaBufOf(Region& region, std::shared_ptr<Gpu> gpu) {
     const shim::ScopedCudaContext scope(gpu->api(), gpu->context());
     ONECOPY_ASSIGN_OR_RETURN(shim::CudaDmaBuf exported,
                              shim::ExportDmaBuf(gpu->api(), gpu->info().device, address, bytes));
-    return DmaBuf{exported.fd.Release(), exported.offset};
+    return DmaBuf{exported.fd.Release(), exported.offset, address};
   });
 }
 
@@ -73,7 +73,8 @@ Result<KeptDmaBuf> KeepDmaBuf(const ImportRequest& request,
 }
 
 void LendDmaBufOf(Region& region, KeptDmaBuf dmabuf) {
-  region.SetDmaBufExporter([dmabuf = std::move(dmabuf)]() -> Result<DmaBuf> {
+  region.SetDmaBufExporter(
+      [dmabuf = std::move(dmabuf), address = AddressOf(region)]() -> Result<DmaBuf> {
     if (!dmabuf.fd) {
       return Status(Code::kFailedPrecondition, reasons::kGpuNotPinnable,
                     "only the process that allocated memory of cudaMalloc can export it as a "
@@ -82,7 +83,7 @@ void LendDmaBufOf(Region& region, KeptDmaBuf dmabuf) {
                     "use a newer client library, or memory of cuMemCreate or of the daemon");
     }
     ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd copy, Duplicate(dmabuf.fd.get()));
-    return DmaBuf{copy.Release(), dmabuf.offset};
+    return DmaBuf{copy.Release(), dmabuf.offset, address};
   });
 }
 

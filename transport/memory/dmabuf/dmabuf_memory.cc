@@ -60,7 +60,8 @@ Result<std::unique_ptr<Region>> DmaBufMemory::Import(const ImportRequest& reques
   region->SetDmaBufExporter([imported]() -> Result<DmaBuf> {
     os::UniqueFd copy = os::UniqueFd::DuplicateOf(imported->fd());
     if (!copy) return os::ErrnoStatus(errno, "duplicating a descriptor");
-    return DmaBuf{copy.Release(), imported->offset()};
+    // Exporters align a buffer's first byte to their pages; the mapping here tells nothing of them.
+    return DmaBuf{copy.Release(), imported->offset(), imported->offset()};
   });
   region->SetSharer([]() -> Result<ImportRequest> {
     return Status(
