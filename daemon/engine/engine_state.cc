@@ -131,7 +131,8 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
       client({context, owners,     sessions,  buffers,          files,  grants,
               views,   inventory,  arrivals,  catalog,          peers,  nodes,
               probes,  path_rates, transfers, remote_transfers, orders, series,
-              rings,   openings,   mappings,  removal,          tally,  drain}),
+              rings,   openings,   mappings,  removal,          tally,  drain,
+              exports}),
       figures({context, tally, transfers, rings, slots, buffers, peers, probes}),
       status({context, catalog, peers, planning, transfers, tally, figures}) {}
 
