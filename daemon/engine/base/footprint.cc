@@ -89,7 +89,7 @@ uint64_t FootprintOf(const NodeInfo& info) {
 }
 
 uint64_t FootprintOf(const ExportInfo& info) {
-  return FootprintOf(info.node) + FootprintOf(info.name) + FootprintOf(info.path);
+  return sizeof info + FootprintOf(info.node) + FootprintOf(info.name) + FootprintOf(info.path);
 }
 
 uint64_t FootprintOf(const LayoutRef& layout) {
