@@ -63,7 +63,9 @@ set(ONECOPY_LAYER_daemon_attach
 set(ONECOPY_LAYER_daemon_rpc
     daemon/engine daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec
     transport/core transport/os transport/tls)
-set(ONECOPY_LAYER_daemon_metrics daemon/engine/api daemon/log transport/core transport/os transport/tls)
+set(ONECOPY_LAYER_daemon_status daemon/engine/api transport/core transport/tls)
+set(ONECOPY_LAYER_daemon_metrics
+    daemon/engine/api daemon/log daemon/status transport/core transport/os transport/tls)
 set(ONECOPY_LAYER_client_lib_include "")  # public headers: they and values/ are all that users see
 set(ONECOPY_LAYER_client_lib
     proto proto/codec transport/core transport/orders transport/os transport/ring transport/shim)

@@ -35,7 +35,7 @@ void Define(CLI::App& app, CommandLine& line) {
                  "address for the payload over TCP; default: the port after --listen")
       ->type_name("HOST:PORT");
   app.add_option("--metrics-listen", flags.metrics_listen,
-                 "address for metrics, or off; default 127.0.0.1:9464")
+                 "address for metrics and the status page, or off; default 127.0.0.1:9464")
       ->type_name("HOST:PORT");
   app.add_option("--peer", flags.peers, "another node; may be repeated")
       ->type_name("NAME=HOST:PORT")

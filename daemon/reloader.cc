@@ -33,6 +33,7 @@ std::vector<engine::ExportOptions> ExportsOf(const config::Config& config) {
   std::vector<engine::ExportOptions> exports;
   for (const auto& [name, one] : config.exports) {
     engine::ExportOptions& to = exports.emplace_back();
+    to.name = name;
     to.path = one.path;
     to.mode = one.mode;
     to.follow_beneath = one.follow_beneath;

@@ -30,9 +30,10 @@ MetricsInfo ServedMetrics::Info() const {
 void ServedMetrics::Start(engine::Engine& engine, std::shared_ptr<tls::Trust> trust) {
   if (!listen_) return;
   if (os::IsLoopback(listen_->host)) trust = nullptr;
-  auto ask = [&engine](auto reply) { engine.ReadFigures(std::move(reply)); };
-  Result<std::unique_ptr<metrics::Server>> server =
-      metrics::Server::Start({.listen = *listen_, .trust = std::move(trust), .ask = ask});
+  const auto ask = [&engine](auto reply) { engine.ReadFigures(std::move(reply)); };
+  const auto ask_status = [&engine](auto reply) { engine.ReadStatus(std::move(reply)); };
+  Result<std::unique_ptr<metrics::Server>> server = metrics::Server::Start(
+      {.listen = *listen_, .trust = std::move(trust), .ask = ask, .ask_status = ask_status});
   if (server.ok()) {
     server_ = *std::move(server);
     const MutexLock lock(mutex_);

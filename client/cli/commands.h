@@ -14,6 +14,7 @@ void AddBuffer(CLI::App& program, Command& chosen);
 // The commands of `onecopy buffer` about what arrives.
 void AddArrivals(CLI::App& buffer, Command& chosen);
 void AddGrant(CLI::App& program, Command& chosen);
+void AddExport(CLI::App& program, Command& chosen);
 void AddTransfer(CLI::App& program, Command& chosen);
 void AddNode(CLI::App& program, Command& chosen);
 void AddProbe(CLI::App& program, Command& chosen);

@@ -165,6 +165,7 @@ void Define(CLI::App& program, GlobalOptions& options, Command& chosen) {
   AddExplain(program, chosen);
   AddBuffer(program, chosen);
   AddGrant(program, chosen);
+  AddExport(program, chosen);
   AddTransfer(program, chosen);
   AddNode(program, chosen);
   AddProbe(program, chosen);

@@ -81,6 +81,16 @@ Result<std::vector<NodeInfo>> Client::ListNodes() {
       [](const v1::Node& node) { return client::Read(node); });
 }
 
+Result<std::vector<ExportInfo>> Client::ListExports(const std::string& node) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", node));
+  v1::ListExportsRequest request;
+  request.set_node(node);
+  return connection_->AskAllPages<ExportInfo>(
+      &NodeStub::ListExports, std::move(request),
+      [](const v1::ListExportsResponse& page) { return page.exports(); },
+      [](const v1::Export& one) { return client::Read(one); });
+}
+
 Status Client::ReleaseDevice(const std::string& device) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the device", device));
   v1::ReleaseDeviceRequest request;

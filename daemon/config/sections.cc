@@ -138,7 +138,8 @@ const std::vector<SettingSpec>& TopKeys() {
            "need a user's certificate (onecopy cert issue-user), and [tls] must be set. Empty: "
            "off."),
       Text("metrics_listen", "127.0.0.1:9464",
-           "HOST:PORT at which metrics are served in Prometheus' format. On loopback: by HTTP, to "
+           "HOST:PORT at which metrics (/metrics, in Prometheus' format) and a status page (/) are "
+           "served. On loopback: by HTTP, to "
            "every user of this machine. Elsewhere: by HTTPS with this node's certificate, to "
            "clients with a certificate of [tls] ca; needs [tls]. \"off\": no metrics."),
       Text("run_dir", "",

@@ -401,6 +401,15 @@ void ClientService::ListNodes(const Principal&, PageRequest page, Reply<Page<Nod
       [](const NodeInfo&) { return true; }, [](const NodeInfo& node) { return node; }));
 }
 
+void ClientService::ListExports(const Principal& who, std::string node, PageRequest page,
+                                Reply<Page<ExportInfo>> reply) {
+  const bool asked = AskedElsewhere(node, reply, [&](PeerApi& peer) {
+    peer.ListExports(needs_.context.node(), who.uid, std::move(page), std::move(reply));
+  });
+  if (asked) return;
+  reply(needs_.exports.SeenBy(who, page));
+}
+
 void ClientService::ReleaseDevice(const Principal& who, std::string device, StatusReply reply) {
   if (!who.administrator) return reply(AdministratorsOnly("releasing a device"));
   Status unknown(Code::kNotFound, reasons::kDeviceNotFound,

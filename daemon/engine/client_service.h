@@ -15,6 +15,7 @@
 #include "daemon/engine/probing/path_rates.h"
 #include "daemon/engine/probing/probes.h"
 #include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/exports.h"
 #include "daemon/engine/registry/files.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/openings.h"
@@ -58,6 +59,7 @@ class ClientService final : public ClientApi {
     Removal& removal;
     Tally& tally;
     NodeDrain& drain;
+    const Exports& exports;
   };
 
   explicit ClientService(const Needs& needs) : needs_(needs) {}
@@ -106,6 +108,8 @@ class ClientService final : public ClientApi {
   void ListNodes(const Principal& who, PageRequest page, Reply<Page<NodeInfo>> reply) override;
   void ProbeNode(const Principal& who, std::string name,
                  Reply<std::vector<ProbeInfo>> reply) override;
+  void ListExports(const Principal& who, std::string node, PageRequest page,
+                   Reply<Page<ExportInfo>> reply) override;
   void ReleaseDevice(const Principal& who, std::string device, StatusReply reply) override;
   void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) override;
   void SetDraining(const Principal& who, bool draining, bool wait, Reply<uint64_t> reply) override;

@@ -47,6 +47,12 @@ void Engine::ReadFigures(UniqueFunction<void(Figures)> reply) {
       [state = state_.get(), reply = std::move(reply)]() mutable { reply(state->figures.Read()); });
 }
 
+void Engine::ReadStatus(UniqueFunction<void(Figures)> reply) {
+  loop().Post([state = state_.get(), reply = std::move(reply)]() mutable {
+    state->status.Read(std::move(reply));
+  });
+}
+
 void Engine::SetPeers(std::vector<PeerOptions> peers) {
   loop().Post([state = state_.get(), peers = std::move(peers)] { state->peers.Configure(peers); });
 }

@@ -50,6 +50,8 @@ class Engine {
 
   // Any thread: `reply` runs once, on the engine's thread, unless the engine stops before.
   void ReadFigures(UniqueFunction<void(Figures)> reply);
+  // The same, with Figures::status; see StatusReader.
+  void ReadStatus(UniqueFunction<void(Figures)> reply);
 
   // Any thread: begins to connect to peers, and to answer them. `address` is where they reach this
   // node, HOST:PORT, which may be known only once its server listens.

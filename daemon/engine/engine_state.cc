@@ -131,8 +131,10 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
       client({context, owners,     sessions,  buffers,          files,  grants,
               views,   inventory,  arrivals,  catalog,          peers,  nodes,
               probes,  path_rates, transfers, remote_transfers, orders, series,
-              rings,   openings,   mappings,  removal,          tally,  drain}),
-      figures({context, tally, transfers, rings, slots, buffers, peers, probes}) {}
+              rings,   openings,   mappings,  removal,          tally,  drain,
+              exports}),
+      figures({context, tally, transfers, rings, slots, buffers, peers, probes}),
+      status({context, catalog, peers, planning, transfers, tally, figures}) {}
 
 // What one part does when another one's things come or go.
 void Engine::State::Wire() {

@@ -46,6 +46,7 @@
 #include "daemon/engine/staging/checksum.h"
 #include "daemon/engine/staging/registrations.h"
 #include "daemon/engine/staging/slots.h"
+#include "daemon/engine/status_reader.h"
 #include "daemon/engine/transfers/bundles.h"
 #include "daemon/engine/transfers/coordinator.h"
 #include "daemon/engine/transfers/destinations.h"
@@ -135,6 +136,7 @@ struct Engine::State {
   NodeDrain drain;
   ClientService client;
   FiguresReader figures;
+  StatusReader status;
   bool stopped = false;
   bool returning_memory = false;
 };

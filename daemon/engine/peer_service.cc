@@ -247,6 +247,11 @@ void PeerService::ListGrants(const std::string& caller, Uid uid, PageRequest pag
   reply(needs_.inventory.GrantsOf(Principal{uid, caller, false, {}}, page));
 }
 
+void PeerService::ListExports(const std::string& caller, Uid uid, PageRequest page,
+                              Reply<Page<ExportInfo>> reply) {
+  reply(needs_.exports.SeenBy({uid, caller, false, {}}, page));
+}
+
 void PeerService::SendMessage(const std::string& caller, PeerMessage message, StatusReply reply) {
   reply(needs_.messages.Take(caller, message));
 }

@@ -88,6 +88,8 @@ class PeerService final : public PeerApi {
                    Reply<Page<BufferInfo>> reply) override;
   void SumBuffer(const std::string& caller, Uid uid, Endpoint range,
                  Reply<BufferSum> reply) override;
+  void ListExports(const std::string& caller, Uid uid, PageRequest page,
+                   Reply<Page<ExportInfo>> reply) override;
   void ListGrants(const std::string& caller, Uid uid, PageRequest page,
                   Reply<Page<GrantInfo>> reply) override;
   void SendMessage(const std::string& caller, PeerMessage message, StatusReply reply) override;

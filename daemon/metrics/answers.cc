@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
+
+#include "daemon/status/page.h"
 
 namespace onecopy::metrics {
 namespace {
@@ -38,19 +41,22 @@ bool NamesLoopback(std::string_view host) {
          ntohl(address.s_addr) >> 24 == kLoopbackNet;
 }
 
-std::optional<Answer> AnswerWithoutMetrics(const Asked& asked, bool tls) {
+Wanted WantedBy(const Asked& asked, bool tls) {
+  const auto answer = [](Answer is) { return Wanted{Wanted::What::kAnswer, std::move(is)}; };
   if (!tls && !NamesLoopback(asked.host)) {
-    return Answer{kMisdirected,
-                  "The Host header of this request does not name this machine's loopback: ask for "
-                  "http://127.0.0.1:PORT/metrics\n"};
+    return answer({kMisdirected,
+                   "The Host header of this request does not name this machine's loopback: ask for "
+                   "http://127.0.0.1:PORT/\n"});
   }
-  if (asked.method != "GET") return Answer{kMethodNotAllowed, "only GET is served\n"};
+  if (asked.method != "GET") return answer({kMethodNotAllowed, "only GET is served\n"});
   const std::string path = asked.target.substr(0, asked.target.find('?'));
-  if (path == "/metrics") return std::nullopt;
-  if (path == "/") {
-    return Answer{200, "onecopyd serves its metrics at /metrics, in Prometheus' text format.\n"};
+  if (path == "/metrics") return {Wanted::What::kMetrics};
+  if (path == "/status.json") return {Wanted::What::kStatus};
+  if (path == "/" || path == "/status") {
+    const status::Page& page = status::StatusPage();
+    return answer({200, page.text, "text/html; charset=utf-8", page.policy});
   }
-  return Answer{kNotFound, "see /metrics\n"};
+  return answer({kNotFound, "see / for the status of this node, and /metrics for its metrics\n"});
 }
 
 }  // namespace onecopy::metrics

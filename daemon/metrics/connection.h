@@ -12,7 +12,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "daemon/metrics/families.h"
 #include "daemon/metrics/process_figures.h"
 #include "daemon/metrics/scrapes.h"
+#include "daemon/metrics/statuses.h"
 
 namespace onecopy::metrics {
 
@@ -30,6 +30,7 @@ namespace http = boost::beast::http;
 // What the connections of one server share; on its thread.
 struct Shared {
   Scrapes& scrapes;
+  Statuses& statuses;
   ScrapeCounts& counts;
   std::function<void()> closed;  // one of them
 };
@@ -80,23 +81,28 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
     if (failed) {
       const bool no_http = failed != http::error::end_of_stream &&
                            failed.category() == make_error_code(http::error::bad_method).category();
-      if (no_http) return Refuse({kBadRequest, "not a request: " + failed.message() + "\n"});
+      if (no_http) return Settle({kBadRequest, "not a request: " + failed.message() + "\n"});
       ++shared_.counts.broken;
       return;
     }
     const auto& request = parser_.get();
     const Asked asked{std::string(request.method_string()), std::string(request.target()),
                       std::string(request[http::field::host])};
-    if (std::optional<Answer> answer = AnswerWithoutMetrics(asked, kTls)) {
-      return Refuse(*std::move(answer));
-    }
+    Wanted wanted = WantedBy(asked, kTls);
+    if (wanted.what == Wanted::What::kAnswer) return Settle(std::move(wanted.answer));
     Lowest().expires_never();  // Scrapes has a deadline of its own
+    if (wanted.what == Wanted::What::kStatus) {
+      shared_.statuses.Get([self = this->shared_from_this()](const std::string& document) {
+        self->Write({200, document, "application/json"}, &ScrapeCounts::served);
+      });
+      return;
+    }
     shared_.scrapes.Get([self = this->shared_from_this()](const engine::Figures* figures) {
-      self->WritePage(figures);
+      self->WriteMetrics(figures);
     });
   }
 
-  void WritePage(const engine::Figures* figures) {
+  void WriteMetrics(const engine::Figures* figures) {
     ProcessFigures process = ReadProcess();
     process.engine_answered = figures != nullptr;
     process.scrapes = shared_.counts;
@@ -106,22 +112,25 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
         families.push_back(std::move(family));
       }
     }
-    Write({200, prometheus::TextSerializer().Serialize(families)},
-          "text/plain; version=0.0.4; charset=utf-8", &ScrapeCounts::served);
+    Write({200, prometheus::TextSerializer().Serialize(families),
+           "text/plain; version=0.0.4; charset=utf-8"},
+          &ScrapeCounts::served);
   }
 
-  void Refuse(Answer answer) {
+  void Settle(Answer answer) {
     const bool fine = answer.status == 200;
-    Write(std::move(answer), "text/plain; charset=utf-8",
-          fine ? &ScrapeCounts::served : &ScrapeCounts::refused);
+    Write(std::move(answer), fine ? &ScrapeCounts::served : &ScrapeCounts::refused);
   }
 
-  void Write(Answer answer, const char* type, uint64_t ScrapeCounts::*count) {
+  void Write(Answer answer, uint64_t ScrapeCounts::*count) {
     response_.version(parser_.get().version());
     response_.result(answer.status);
-    response_.set(http::field::content_type, type);
+    response_.set(http::field::content_type, answer.type);
     response_.set(http::field::cache_control, "no-store");
     response_.set("X-Content-Type-Options", "nosniff");
+    response_.set("Cross-Origin-Resource-Policy", "same-origin");
+    response_.set("Referrer-Policy", "no-referrer");
+    if (!answer.policy.empty()) response_.set("Content-Security-Policy", answer.policy);
     if (response_.result() == http::status::method_not_allowed) {
       response_.set(http::field::allow, "GET");
     }

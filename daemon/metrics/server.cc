@@ -32,8 +32,10 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 struct Server::Parts {
   explicit Parts(Options options)
       : trust(std::move(options.trust)),
-        shared{scrapes, counts, [this] { Closed(); }},
+        shared{scrapes, statuses, counts, [this] { Closed(); }},
         scrapes(io, std::move(options.ask), options.patience),
+        status_scrapes(io, std::move(options.ask_status), options.patience),
+        statuses(status_scrapes),
         acceptor(io),
         pause(io) {}
 
@@ -97,6 +99,8 @@ struct Server::Parts {
   Shared shared;           // outlives the connections, which `scrapes` and `io` hold
   asio::io_context io{1};  // of one thread
   Scrapes scrapes;
+  Scrapes status_scrapes;
+  Statuses statuses;
   tcp::acceptor acceptor;
   asio::steady_timer pause;
   std::thread thread;

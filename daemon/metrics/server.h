@@ -1,4 +1,4 @@
-// Serves the metrics by HTTP, on a thread of its own (Boost.Beast).
+// Serves the metrics and the status page by HTTP, on a thread of its own (Boost.Beast).
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,8 @@ struct Options {
   // With it, HTTPS with this node's certificate, to clients that show one of its authorities';
   // null: plain HTTP.
   std::shared_ptr<tls::Trust> trust;
-  Scrapes::Ask ask;
+  Scrapes::Ask ask;         // for the metrics
+  Scrapes::Ask ask_status;  // likewise, with Figures::status
   // For the engine's answer: a scrape that gets none has what the process knows without it.
   std::chrono::milliseconds patience{1000};
 };

@@ -177,6 +177,7 @@ class ApiServer::Core {
     Serve(nodes_, &Nodes::RequestGetNode, &ClientApi::GetNode, serving);
     Serve(nodes_, &Nodes::RequestListNodes, &ClientApi::ListNodes, serving);
     Serve(nodes_, &Nodes::RequestProbeNode, &ClientApi::ProbeNode, serving);
+    Serve(nodes_, &Nodes::RequestListExports, &ClientApi::ListExports, serving);
     Serve(nodes_, &Nodes::RequestReleaseDevice, &ClientApi::ReleaseDevice, serving);
     Serve(nodes_, &Nodes::RequestSetLogLevel, &ClientApi::SetLogLevel, serving);
     Serve(nodes_, &Nodes::RequestSetDraining, &ClientApi::SetDraining, serving);

@@ -232,6 +232,14 @@ Result<std::string> Parse(const v1::ProbeNodeRequest& in) {
   return ParseName(in.name(), Field() / "name");
 }
 
+Result<std::tuple<std::string, engine::PageRequest>> Parse(const v1::ListExportsRequest& in) {
+  const Field at;
+  ONECOPY_ASSIGN_OR_RETURN(std::string node, ParseName(in.node(), at / "node"));
+  ONECOPY_ASSIGN_OR_RETURN(engine::PageRequest page,
+                           ParsePage(in.page_size(), in.page_token(), at));
+  return std::tuple(std::move(node), std::move(page));
+}
+
 Result<std::string> Parse(const v1::ReleaseDeviceRequest& in) {
   return ParseName(in.device(), Field() / "device");
 }
@@ -263,6 +271,15 @@ Result<engine::Page<GrantInfo>> Parse(const v1::ListGrantsResponse& in) {
 
 void Print(const engine::Page<GrantInfo>& value, v1::ListGrantsResponse* out) {
   for (const GrantInfo& grant : value.items) Print(grant, out->add_grants());
+  out->set_next_page_token(value.next_token);
+}
+
+Result<engine::Page<ExportInfo>> Parse(const v1::ListExportsResponse& in) {
+  return ParseList<ExportInfo>(in.exports(), "exports", in.next_page_token());
+}
+
+void Print(const engine::Page<ExportInfo>& value, v1::ListExportsResponse* out) {
+  for (const ExportInfo& one : value.items) Print(one, out->add_exports());
   out->set_next_page_token(value.next_token);
 }
 

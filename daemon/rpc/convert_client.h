@@ -67,10 +67,13 @@ Result<std::tuple<uint64_t, uint64_t>> Parse(const v1::AcknowledgeArrivalsReques
 Result<std::string> Parse(const v1::GetNodeRequest& in);
 Result<engine::PageRequest> Parse(const v1::ListNodesRequest& in);
 Result<std::string> Parse(const v1::ProbeNodeRequest& in);
+Result<std::tuple<std::string, engine::PageRequest>> Parse(const v1::ListExportsRequest& in);
+Result<engine::Page<ExportInfo>> Parse(const v1::ListExportsResponse& in);
 Result<std::string> Parse(const v1::ReleaseDeviceRequest& in);
 Result<std::string> Parse(const v1::SetLogLevelRequest& in);
 Result<std::tuple<bool, bool>> Parse(const v1::SetDrainingRequest& in);
 void Print(const engine::Page<NodeInfo>& value, v1::ListNodesResponse* out);
+void Print(const engine::Page<ExportInfo>& value, v1::ListExportsResponse* out);
 void Print(const std::vector<ProbeInfo>& value, v1::ProbeNodeResponse* out);
 void Print(const std::string& previous_level, v1::SetLogLevelResponse* out);
 void Print(uint64_t running, v1::SetDrainingResponse* out);

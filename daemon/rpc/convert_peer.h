@@ -51,6 +51,7 @@ Result<std::tuple<Uid, std::string>> Parse(const v1::GetPeerBufferRequest& in);
 Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequest& in);
 Result<std::tuple<Uid, Endpoint>> Parse(const v1::SumPeerBufferRequest& in);
 Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerGrantsRequest& in);
+Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerExportsRequest& in);
 Result<engine::PeerMessage> Parse(const v1::SendPeerMessageRequest& in);
 
 void Print(const engine::HelloRequest& value, v1::HelloRequest* out);

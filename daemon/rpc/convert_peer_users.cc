@@ -57,6 +57,13 @@ Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerGrantsReque
   return std::tuple(std::move(uid), std::move(page));
 }
 
+Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerExportsRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, Field()));
+  ONECOPY_ASSIGN_OR_RETURN(engine::PageRequest page,
+                           ParsePage(in.page_size(), in.page_token(), Field()));
+  return std::tuple(std::move(uid), std::move(page));
+}
+
 Result<engine::PeerMessage> Parse(const v1::SendPeerMessageRequest& in) {
   const Field at;
   if (!in.has_destination()) return BadField(at / "destination", "is missing");

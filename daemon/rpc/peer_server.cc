@@ -124,6 +124,7 @@ class PeerServer::Core {
     Serve(&Peers::RequestListBuffers, &PeerApi::ListBuffers, serving);
     Serve(&Peers::RequestSumBuffer, &PeerApi::SumBuffer, serving);
     Serve(&Peers::RequestListGrants, &PeerApi::ListGrants, serving);
+    Serve(&Peers::RequestListExports, &PeerApi::ListExports, serving);
     Serve(&Peers::RequestSendMessage, &PeerApi::SendMessage, serving);
   }
 

@@ -251,6 +251,15 @@ void RemoteNode::ListGrants(const std::string& caller, Uid uid, engine::PageRequ
   Ask(caller, {"ListGrants", kNegotiation}, &Stub::AsyncListGrants, message, std::move(reply));
 }
 
+void RemoteNode::ListExports(const std::string& caller, Uid uid, engine::PageRequest page,
+                             Reply<engine::Page<ExportInfo>> reply) {
+  v1::ListPeerExportsRequest message;
+  PrintUid(uid, &message);
+  message.set_page_size(page.size);
+  message.set_page_token(page.token);
+  Ask(caller, {"ListExports", kNegotiation}, &Stub::AsyncListExports, message, std::move(reply));
+}
+
 void RemoteNode::SendMessage(const std::string& caller, engine::PeerMessage message,
                              StatusReply reply) {
   v1::SendPeerMessageRequest request;

@@ -58,6 +58,8 @@ class RemoteNode final : public engine::PeerApi {
                  engine::Reply<BufferSum> reply) override;
   void ListGrants(const std::string& caller, Uid uid, engine::PageRequest page,
                   engine::Reply<engine::Page<GrantInfo>> reply) override;
+  void ListExports(const std::string& caller, Uid uid, engine::PageRequest page,
+                   engine::Reply<engine::Page<ExportInfo>> reply) override;
   void SendMessage(const std::string& caller, engine::PeerMessage message,
                    engine::StatusReply reply) override;
 

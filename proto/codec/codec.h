@@ -122,11 +122,13 @@ Result<PathRateInfo> Parse(const v1::PathRate& in, const Field& at);
 Result<Expiry> Parse(const v1::Expiry& in, const Field& at);
 Result<AccountInfo> Parse(const v1::Account& in, const Field& at);
 Result<NodeInfo> Parse(const v1::Node& in, const Field& at);
+Result<ExportInfo> Parse(const v1::Export& in, const Field& at);
 void Print(const NodeCapability& value, v1::Capabilities* out);
 void Print(const ProbeInfo& value, v1::Probe* out);
 void Print(const PathRateInfo& value, v1::PathRate* out);
 void Print(const Expiry& value, v1::Expiry* out);
 void Print(const AccountInfo& value, v1::Account* out);
 void Print(const NodeInfo& value, v1::Node* out);
+void Print(const ExportInfo& value, v1::Export* out);
 
 }  // namespace onecopy::codec

@@ -475,4 +475,19 @@ void Print(const NodeInfo& value, v1::Node* out) {
   }
 }
 
+Result<ExportInfo> Parse(const v1::Export& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.name(), at / "name"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.path(), at / "path", kMaxText));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.node(), at / "node"));
+  return ExportInfo{in.node(), in.name(), in.path(), in.read(), in.write()};
+}
+
+void Print(const ExportInfo& value, v1::Export* out) {
+  out->set_name(ToUtf8(value.name));
+  out->set_path(ToUtf8(value.path));
+  out->set_read(value.read);
+  out->set_write(value.write);
+  out->set_node(ToUtf8(value.node));
+}
+
 }  // namespace onecopy::codec

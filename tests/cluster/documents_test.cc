@@ -78,6 +78,7 @@ constexpr Known kBlocks[] = {
     {"docs/metrics.md", "sum by (copies", kNothingToType, "a query of Prometheus"},
     {"docs/metrics.md", "sum by (reason", kNothingToType, "a query of Prometheus"},
     {"docs/metrics.md", "sum by (path", kNothingToType, "a query of Prometheus"},
+    {"docs/metrics.md", "ssh -N -L", kNeeds, "another machine"},
     {"docs/grpc.md", "def secure(", kElsewhere, "tests/python/grpc_only calls it"},
     {"docs/grpc.md", "from google.rpc import", kElsewhere, "tests/python/grpc_only calls it"},
     {"docs/api.md", "request = transfer_pb2", kElsewhere, "tests/python/grpc_only asks likewise"},

@@ -266,4 +266,57 @@ TEST_CASE("what is exported meets ranges that do not fit, and files that become 
   with.east.Do({"cp", with.At(file), "b"});
   WaitUntil("the files are closed", [&] { return !HasOpen(with.west, with.root.path().string()); });
 }
+
+TEST_CASE(
+    "the folders that a node exports are listed to those that may use them, and to no others") {
+  const std::string me = std::to_string(::getuid()) + "@east";
+  const auto section = [](const std::string& name, const std::string& path,
+                          const std::string& rights) {
+    return "[exports." + name + "]\npath = \"" + path + "\"\n" + rights;
+  };
+  const TempFolder root;
+  const std::string shared = root / "shared";
+  const std::string inbox = root / "inbox";
+  const std::string secret = root / "secret";
+  for (const std::string& folder : {shared, inbox, secret}) {
+    std::filesystem::create_directory(folder);
+  }
+  Node west("west",
+            {.config = section("shared", shared, "read = \"" + me + "\"\n") +
+                       section("inbox", inbox, "write = \"" + me + "\"\n") +
+                       section("secret", secret, "read = \"4242@east\"\nwrite = \"4242@east\"\n")});
+  Node east("east", {.peers = {west.AsPeer()}});
+  east.WaitForPeer("west");
+  west.WaitForPeer("east");
+  const Json listed = east.Do({"export", "ls", "west"});
+  REQUIRE(listed.size() == 2);
+  CHECK(
+      listed[0] ==
+      Json{{"node", "west"}, {"name", "inbox"}, {"path", inbox}, {"read", false}, {"write", true}});
+  CHECK(listed[1].at("name") == "shared");
+  CHECK(listed[1].at("read") == true);
+  CHECK(listed[1].at("write") == false);
+  CHECK(east.Do({"export", "ls"}).empty());
+  // The administrator of the node itself may use all.
+  CHECK(west.Do({"export", "ls"}).size() == 3);
+  const CommandResult missing = east.Run({"export", "ls", "nowhere"});
+  CHECK(missing.exit_status == 3);
+  CHECK(missing.reason() == "PEER_NOT_FOUND");
+  const CommandResult text =
+      RunCommand("onecopy", {"--run-dir", east.run_dir(), "export", "ls", "west"});
+  CHECK(text.exit_status == 0);
+  CHECK(text.out.find("west:" + shared) != std::string::npos);
+  CHECK(text.out.find("secret") == std::string::npos);
+}
+
+TEST_CASE("another user of the node sees none of those folders") {
+  REQUIRE_ROOT();
+  const TempFolder root;
+  Node west("west", {.config = "[exports.data]\npath = \"" + root.path().string() +
+                               "\"\nread = \"" + std::to_string(kOwner) + "@west\"\n"});
+  OpenTo(west);
+  CHECK(CommandAs(kOwner, west, {"export", "ls"}).size() == 1);
+  CHECK(CommandAs(kOther, west, {"export", "ls"}).empty());
+}
+
 }  // namespace exports_test

@@ -207,6 +207,10 @@ std::vector<Row> Rows() {
        Call<v1::ListPeerGrantsRequest, v1::ListGrantsResponse>(
            &Stub::ListGrants, [](auto& request, uint32_t uid) { request.set_uid(uid); }),
        OK, OK},
+      {"ListExports",
+       Call<v1::ListPeerExportsRequest, v1::ListExportsResponse>(
+           &Stub::ListExports, [](auto& request, uint32_t uid) { request.set_uid(uid); }),
+       OK, OK},
       {"SendMessage",
        Call<v1::SendPeerMessageRequest, google::protobuf::Empty>(
            &Stub::SendMessage,

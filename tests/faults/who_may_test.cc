@@ -184,6 +184,9 @@ const std::vector<Call>& Calls() {
          return client.CreateGrant({.range = {"", "a", 32, 1}, .to = "1", .read = true}).status();
        },
        {"OK", "PERMISSION_DENIED", "NOT_FOUND", "NOT_FOUND", "OK"}},
+      {"ListExports",
+       [](Client& client, Row, const Made&) { return client.ListExports().status(); },
+       {"OK", "OK", "OK", "OK", "OK"}},
       {"ListGrants of it",
        [](Client& client, Row, const Made&) { return client.ListGrants("a").status(); },
        {"OK", "PERMISSION_DENIED", "NOT_FOUND", "NOT_FOUND", "OK"}},

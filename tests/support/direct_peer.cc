@@ -193,6 +193,13 @@ class DirectPeer final : public PeerApi {
                             api.ListGrants(caller, uid, page, std::move(answer));
                           });
   }
+  void ListExports(const std::string& caller, Uid uid, PageRequest page,
+                   Reply<Page<ExportInfo>> reply) override {
+    Call<Page<ExportInfo>>("ListExports", std::move(reply),
+                           [caller, uid, page](PeerApi& api, auto answer) {
+                             api.ListExports(caller, uid, page, std::move(answer));
+                           });
+  }
   void SendMessage(const std::string& caller, PeerMessage message, StatusReply reply) override {
     Call<bool>(
         "SendMessage",

@@ -105,4 +105,14 @@ struct NodeInfo {
   std::optional<MetricsInfo> metrics = {};  // of the client's own node
 };
 
+// A folder of a node, whose files the caller may copy from or to by their paths,
+// "west:/data/m.bin".
+struct ExportInfo {
+  std::string node;
+  std::string name;  // [exports.NAME]
+  std::string path;
+  bool read = false;
+  bool write = false;
+};
+
 }  // namespace onecopy

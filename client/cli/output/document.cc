@@ -208,6 +208,14 @@ Json ToJson(const GrantInfo& grant) {
           {"node", grant.node}};
 }
 
+Json ToJson(const ExportInfo& one) {
+  return {{"node", one.node},
+          {"name", one.name},
+          {"path", one.path},
+          {"read", one.read},
+          {"write", one.write}};
+}
+
 Json PlanToJson(const std::string& source, const std::string& destination, const Plan& plan) {
   Json steps = Json::array();
   for (const Step& step : plan.steps) steps.push_back(StepToJson(step));

@@ -34,6 +34,7 @@ Json ToJson(const Move& move);              // the receipt
 Json ToJson(const TransferInfo& transfer);  // the receipt, and what else is known
 Json ToJson(const BufferInfo& buffer);
 Json ToJson(const GrantInfo& grant);
+Json ToJson(const ExportInfo& one);
 Json ToJson(const Arrival& arrival);
 Json ToJson(const NodeInfo& node);
 Json ToJson(const ProbeInfo& probe);

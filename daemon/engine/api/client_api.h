@@ -81,6 +81,9 @@ class ClientApi {
   virtual void ProbeNode(const Principal& who, std::string name,
                          Reply<std::vector<ProbeInfo>> reply) = 0;
   virtual void ReleaseDevice(const Principal& who, std::string device, StatusReply reply) = 0;
+  // The folders that `node` exports to `who`.
+  virtual void ListExports(const Principal& who, std::string node, PageRequest page,
+                           Reply<Page<ExportInfo>> reply) = 0;
   // The previous level. Levels: "debug", "info", "warning", "error".
   virtual void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) = 0;
   // Has the node take no new transfers, or take them again. Replies with how many run: now, or,

@@ -5,11 +5,14 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "onecopy/capability.h"
 #include "onecopy/node.h"
+#include "onecopy/status.h"
 #include "onecopy/transfer.h"
 #include "transport/core/histogram.h"
 
@@ -26,6 +29,10 @@ inline constexpr size_t kMaxFailoversTold = 128;
 inline constexpr size_t kMaxReasonsTold = 128;
 inline constexpr size_t kMaxProbesTold = 1024;
 inline constexpr size_t kMaxLanesTold = 128;
+// Of the status page.
+inline constexpr size_t kMaxNodesShown = 64;
+inline constexpr size_t kMaxDevicesShown = 256;
+inline constexpr size_t kMaxBetterShown = 3;
 
 // As seen from this node. kElsewhere: ordered here, between two other nodes.
 enum class Direction : uint8_t { kIn, kOut, kInside, kElsewhere };
@@ -120,6 +127,9 @@ struct PeerFigures {
   bool connected = false;
   double silent_seconds = 0;  // since its last word; since the daemon began where there was none
   uint64_t slow_transfers = 0;
+  NodeState state = NodeState::kUnknown;
+  std::string reason = {};  // why it is not CONNECTED
+  std::string detail = {};
 };
 struct PeersFigures {
   std::map<NodeState, uint64_t> by_state;
@@ -140,6 +150,44 @@ struct QuotaFigures {
   uint64_t used = 0;
   uint64_t limit = 0;
   uint64_t refused = 0;  // since the daemon began
+};
+
+// How a long transfer from one memory of a node would reach one of this node's, as the planner
+// would decide now.
+struct WayFigures {
+  std::string from = {};  // "host", "cuda:0"
+  std::string to = {};
+  std::string path = {};  // empty: no path works
+  std::string link = {};  // empty inside a node
+  size_t copies = 0;
+  double bytes_per_second = 0;  // that the planner expects
+  std::string basis = {};       // what that rests on
+  double probed_bytes_per_second = 0;
+  // Better paths that apply and were refused, the best first, at most kMaxBetterShown; without a
+  // path all that apply.
+  std::vector<Refusal> better = {};
+};
+struct NodeWays {
+  std::string node;
+  std::vector<WayFigures> ways;
+};
+
+// A device of this node, or what it would be reached by where there is none.
+struct DeviceFigures {
+  std::string kind = {};  // "gpu", "nic", "drive", "link", "store"
+  std::string name = {};
+  std::string link = {};          // of a network device
+  uint64_t bytes_per_second = 0;  // 0: unknown
+  bool emulated = false;
+  Viability viability = {};
+};
+
+// What the status page has beside the figures of metrics.
+struct StatusFigures {
+  std::vector<NodeWays> ways;  // this node's first; of connected nodes, at most kMaxNodesShown
+  std::vector<DeviceFigures> devices;
+  // Bytes that transfers under way have moved so far; `transfers` counts those under way.
+  std::map<TransferFigures::BytesKey, TransferFigures::Amount> running;
 };
 
 struct Figures {
@@ -163,6 +211,7 @@ struct Figures {
   uint64_t probes_failed = 0;
   std::vector<QuotaFigures> quotas;
   std::vector<Expiry> expiries;
+  std::optional<StatusFigures> status;  // where it was asked for
 };
 
 }  // namespace onecopy::engine

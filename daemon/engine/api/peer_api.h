@@ -262,6 +262,8 @@ class PeerApi {
                          Reply<BufferSum> reply) = 0;
   virtual void ListGrants(const std::string& caller, Uid uid, PageRequest page,
                           Reply<Page<GrantInfo>> reply) = 0;
+  virtual void ListExports(const std::string& caller, Uid uid, PageRequest page,
+                           Reply<Page<ExportInfo>> reply) = 0;
   virtual void SendMessage(const std::string& caller, PeerMessage message, StatusReply reply) = 0;
 };
 

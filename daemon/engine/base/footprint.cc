@@ -88,6 +88,10 @@ uint64_t FootprintOf(const NodeInfo& info) {
   return bytes;
 }
 
+uint64_t FootprintOf(const ExportInfo& info) {
+  return sizeof info + FootprintOf(info.node) + FootprintOf(info.name) + FootprintOf(info.path);
+}
+
 uint64_t FootprintOf(const LayoutRef& layout) {
   if (layout == nullptr) return 0;
   return FootprintOf(*layout) + layout->size() * sizeof(StridedCopy);

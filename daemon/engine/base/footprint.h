@@ -24,6 +24,7 @@ uint64_t FootprintOf(const TransferInfo& info);
 uint64_t FootprintOf(const BufferInfo& info);
 uint64_t FootprintOf(const GrantInfo& info);
 uint64_t FootprintOf(const NodeInfo& info);
+uint64_t FootprintOf(const ExportInfo& info);
 // Null: nothing. With the copies that are made of it, of which so many may wait at a time.
 uint64_t FootprintOf(const LayoutRef& layout);
 uint64_t FootprintOf(const ScatterRef& ranges);

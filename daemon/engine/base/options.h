@@ -36,6 +36,7 @@ struct ExportUser {
 
 // A folder of this node whose files others may read or write.
 struct ExportOptions {
+  std::string name;  // [exports.NAME]
   std::string path;  // absolute, in its shortest form
   std::vector<ExportUser> read;
   std::vector<ExportUser> write;

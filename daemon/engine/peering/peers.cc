@@ -465,7 +465,12 @@ PeersFigures Peers::figures() const {
     const bool connected = IsConnected(name);
     if (!connected && !peer->configured) continue;
     if (figures.peers.size() >= kMaxPeersTold) continue;
-    figures.peers.push_back({name, connected, ToSeconds(now - peer->heard), 0});
+    figures.peers.push_back({.name = name,
+                             .connected = connected,
+                             .silent_seconds = ToSeconds(now - peer->heard),
+                             .state = peer->state,
+                             .reason = peer->why.reason(),
+                             .detail = peer->why.message()});
   }
   return figures;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/engine/base/names.h"
+#include "daemon/engine/base/paging.h"
 #include "daemon/log/audit.h"
 #include "onecopy/reasons.h"
 #include "transport/core/file_copier.h"
@@ -101,16 +102,31 @@ struct Exports::Asked {
   Charges charges = {};
 };
 
+bool Exports::May(const Principal& who, const ExportOptions& one, FileUse use) const {
+  const std::vector<ExportUser>& users = use == FileUse::kRead ? one.read : one.write;
+  return who.administrator || std::any_of(users.begin(), users.end(), [&](const ExportUser& user) {
+           return Allows(user, who, needs_.owners);
+         });
+}
+
+Result<Page<ExportInfo>> Exports::SeenBy(const Principal& who, const PageRequest& page) const {
+  std::map<std::string, ExportInfo> seen;
+  for (const ExportOptions& one : exports_) {
+    const bool read = May(who, one, FileUse::kRead);
+    const bool write = May(who, one, FileUse::kWrite);
+    if (!read && !write) continue;
+    seen[one.name] = {needs_.context.node(), one.name, one.path, read, write};
+  }
+  return TakePage<ExportInfo>(
+      page, seen, [](const auto& entry) { return entry.first; }, [](const auto&) { return true; },
+      [](const auto& entry) { return entry.second; });
+}
+
 const ExportOptions* Exports::Find(const Principal& who, const std::string& path,
                                    FileUse use) const {
   const ExportOptions* longest = nullptr;
   for (const ExportOptions& one : exports_) {
-    const std::vector<ExportUser>& users = use == FileUse::kRead ? one.read : one.write;
-    const bool may =
-        who.administrator || std::any_of(users.begin(), users.end(), [&](const ExportUser& user) {
-          return Allows(user, who, needs_.owners);
-        });
-    if (!may || !Covers(one.path, path)) continue;
+    if (!Covers(one.path, path) || !May(who, one, use)) continue;
     if (longest == nullptr || one.path.size() > longest->path.size()) longest = &one;
   }
   return longest;

@@ -36,6 +36,9 @@ class Exports {
   // What may be opened from now on; files that are open stay.
   void Configure(std::vector<ExportOptions> exports) { exports_ = std::move(exports); }
 
+  // The folders that `who` may use, by their names; all, for an administrator of this node.
+  Result<Page<ExportInfo>> SeenBy(const Principal& who, const PageRequest& page) const;
+
   // Whether that end of a request is such a file.
   static bool Names(const Endpoint& end) { return end.buffer.empty() && !end.file.empty(); }
 
@@ -73,6 +76,7 @@ class Exports {
 
   // Of the roots that cover the path and that `who` may use so, the longest; null: none.
   const ExportOptions* Find(const Principal& who, const std::string& path, FileUse use) const;
+  bool May(const Principal& who, const ExportOptions& one, FileUse use) const;
   Result<Charges> TakeRoom(const Principal& who) const;
   // `asked.file`: all but how it is opened.
   void Open(const Principal& who, Asked asked, Reply<BufferId> reply);

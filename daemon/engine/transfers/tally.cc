@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/plan/ladder.h"
+#include "daemon/plan/refused.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::engine {
@@ -30,24 +31,6 @@ const std::string& PathOf(const TransferInfo& info) {
 
 const std::string& LinkOf(const TransferInfo& info) {
   return info.receipt.link.empty() && info.plan ? info.plan->link : info.receipt.link;
-}
-
-// Reasons that say that a path does not apply at all, which no operator can act on.
-bool CouldNotApply(const std::string& reason) {
-  return reason == reasons::kNotApplicable || reason == reasons::kSameNode ||
-         reason == reasons::kOtherNode;
-}
-
-// The best path that applied and was refused.
-const Refusal* BestRefused(const std::vector<Refusal>& refused) {
-  for (const plan::Rung& rung : plan::kLadder) {
-    for (const Refusal& refusal : refused) {
-      if (plan::RungNameOf(refusal.path) == rung.name && !CouldNotApply(refusal.reason)) {
-        return &refusal;
-      }
-    }
-  }
-  return nullptr;
 }
 
 // Adds to what is there, or makes it while there is room; else to `instead`.
@@ -83,6 +66,18 @@ Direction Tally::DirectionOf(const TransferInfo& info) const {
   return to_here ? Direction::kIn : Direction::kElsewhere;
 }
 
+const std::string& Tally::PeerOf(const TransferInfo& info) const {
+  static const std::string kNone;
+  switch (DirectionOf(info)) {
+    case Direction::kIn:
+      return info.source.node;
+    case Direction::kOut:
+      return info.destination.node;
+    default:
+      return kNone;
+  }
+}
+
 std::string Tally::LinkName(const std::string& link) const {
   const bool known = link.empty() || links_.contains(link);
   return known ? link : std::string(kOther);
@@ -112,7 +107,7 @@ void Tally::AddPath(const std::string& path, uint32_t copies, const std::vector<
     to.bytes += amount.bytes;
   };
   add(figures_.copies[copies]);
-  const Refusal* const best = BestRefused(refused);
+  const Refusal* const best = plan::BestRefused(refused);
   if (best == nullptr) return;
   add(Room(figures_.worse, {copies, path, PathName(best->path), ReasonName(best->reason)},
            kMaxWorseTold, {copies, path, std::string(kOther), "OTHER"}));
@@ -120,7 +115,7 @@ void Tally::AddPath(const std::string& path, uint32_t copies, const std::vector<
 
 void Tally::AddRefusals(const std::vector<Refusal>& refused, uint64_t transfers) {
   for (const Refusal& refusal : refused) {
-    if (CouldNotApply(refusal.reason)) continue;
+    if (plan::CouldNotApply(refusal.reason)) continue;
     Room(figures_.refusals, {PathName(refusal.path), ReasonName(refusal.reason)}, kMaxRefusalsTold,
          {std::string(kOther), "OTHER"}) += transfers;
   }
@@ -151,12 +146,9 @@ void Tally::Note(const TransferRecord& record) {
   const bool succeeded = info.state == TransferState::kSucceeded;
   const bool decided = direction == Direction::kIn || direction == Direction::kInside;
   if (!record.series && direction != Direction::kElsewhere) {
-    const std::string& peer = direction == Direction::kIn    ? info.source.node
-                              : direction == Direction::kOut ? info.destination.node
-                                                             : std::string();
     // A peer could report more bytes than were asked for: these do not count.
     const uint64_t bytes = std::min(info.bytes_done, info.bytes);
-    AddBytes(path, LinkOf(info), peer, direction, bytes);
+    AddBytes(path, LinkOf(info), PeerOf(info), direction, bytes);
     if (decided && succeeded) {
       AddPath(path, static_cast<uint32_t>(receipt.steps.size()), receipt.refused, {1, bytes});
     }
@@ -173,6 +165,22 @@ void Tally::Note(const TransferRecord& record) {
   figures_.durations[path].Note(Nanoseconds(receipt.asked_seconds));
   figures_.negotiations.Note(Nanoseconds(receipt.negotiation_seconds));
   figures_.sizes.Note(info.bytes);
+}
+
+void Tally::AddRunning(
+    const TransferRecord& record,
+    std::map<TransferFigures::BytesKey, TransferFigures::Amount>& running) const {
+  if (record.series) return;  // its parts move its bytes
+  const TransferInfo& info = record.info;
+  const Direction direction = DirectionOf(info);
+  TransferFigures::BytesKey key{PathName(PathOf(info)), LinkName(LinkOf(info)), PeerOf(info),
+                                direction};
+  if (peers_.full() && !peers_.Has(key.peer) && !key.peer.empty()) key.peer = kMore;
+  TransferFigures::Amount& amount =
+      Room(running, key, kMaxBytesTold,
+           {std::string(kOther), std::string(kOther), std::string(kMore), direction});
+  ++amount.transfers;
+  amount.bytes += std::min(info.bytes_done, info.bytes);
 }
 
 void Tally::NoteRefused(const Status& why) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -42,6 +43,10 @@ class Tally {
   // Those of it that failed. `plan` is null where they named no route.
   void AddRingFailures(const Plan* plan, Direction direction, const Status& why, uint64_t count);
 
+  // Counts a transfer that is under way as Note will once it has ended; at most kMaxBytesTold keys.
+  void AddRunning(const TransferRecord& record,
+                  std::map<TransferFigures::BytesKey, TransferFigures::Amount>& running) const;
+
   // It has gone, and what is told of it goes too.
   void DropPeer(const std::string& node);
 
@@ -55,6 +60,8 @@ class Tally {
     // The word, or `instead` where there are too many.
     std::string Take(const std::string& word, std::string_view instead);
     void Drop(const std::string& word) { known_.erase(word); }
+    bool full() const { return known_.size() >= most_; }
+    bool Has(const std::string& word) const { return known_.contains(word); }
 
    private:
     const size_t most_;
@@ -62,6 +69,8 @@ class Tally {
   };
 
   Direction DirectionOf(const TransferInfo& info) const;
+  // The other node; empty inside this one and elsewhere.
+  const std::string& PeerOf(const TransferInfo& info) const;
   std::string LinkName(const std::string& link) const;
   std::string ReasonName(const std::string& reason);
   void AddBytes(const std::string& path, const std::string& link, const std::string& peer,

@@ -175,6 +175,14 @@ std::vector<TransferRecord*> Transfers::Running() {
   return running;
 }
 
+void Transfers::ForEachRunning(size_t most,
+                               const std::function<void(const TransferRecord&)>& see) const {
+  for (const auto& [number, record] : running_) {
+    if (most-- == 0) return;
+    see(*record);
+  }
+}
+
 void Transfers::Conclude(TransferRecord& record, const Status& outcome) {
   record.info.error = outcome;
   record.info.state = outcome.ok()                         ? TransferState::kSucceeded

@@ -121,6 +121,8 @@ class Transfers {
   void CountBeside() { ++begun_; }
   void OnIdle(Task idle);                  // runs once, when nothing runs (now, if so)
   std::vector<TransferRecord*> Running();  // newest first
+  // The newest of them, at most so many.
+  void ForEachRunning(size_t most, const std::function<void(const TransferRecord&)>& see) const;
 
  private:
   struct WatchEntry {

@@ -110,6 +110,9 @@ class FakePeer final : public PeerApi {
   void ListGrants(const std::string&, Uid, PageRequest, Reply<Page<GrantInfo>> reply) override {
     reply(No());
   }
+  void ListExports(const std::string&, Uid, PageRequest, Reply<Page<ExportInfo>> reply) override {
+    reply(No());
+  }
   void SendMessage(const std::string&, PeerMessage, StatusReply reply) override { reply(No()); }
 
  private:

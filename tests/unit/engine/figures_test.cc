@@ -17,6 +17,12 @@ Figures FiguresOf(EngineNode& node) {
   return promise.get_future().get();
 }
 
+Figures StatusOf(EngineNode& node) {
+  std::promise<Figures> promise;
+  node.engine().ReadStatus([&](Figures figures) { promise.set_value(std::move(figures)); });
+  return promise.get_future().get();
+}
+
 uint64_t EndedAs(const Figures& figures, const std::string& reason) {
   uint64_t count = 0;
   for (const auto& [key, one] : figures.transfers.ended) count += key.reason == reason ? one : 0;
@@ -159,4 +165,71 @@ TEST_CASE("slots that are used and waited for are counted, and who waited how lo
   REQUIRE(received.peers.peers.size() == 1);
   CHECK(received.peers.peers[0].name == "east");
   CHECK(received.peers.peers[0].connected);
+}
+
+TEST_CASE("the status has the way from each connected node, as a plan of the same has it") {
+  EngineCluster cluster({"east", "north", "west"});
+  EngineNode& node = cluster["east"];
+  const Principal who = node.Attach();
+  REQUIRE_OK(node.CreateBuffer(who, "to", kBytes));
+  REQUIRE_OK(cluster["west"].CreateBuffer(cluster["west"].Attach(), "from", kBytes));
+  cluster.Cut("east", "north");
+  cluster.WaitForPeer("east", "north", NodeState::kDisconnected);
+  const Figures figures = StatusOf(node);
+  REQUIRE(figures.status);
+  const std::vector<NodeWays>& ways = figures.status->ways;
+  REQUIRE(ways.size() == 2);
+  CHECK(ways[0].node == "east");
+  REQUIRE(ways[0].ways.size() == 1);
+  CHECK(ways[0].ways[0].path == "local");
+  CHECK(ways[0].ways[0].copies == 1);
+  CHECK(ways[0].ways[0].better.empty());
+  CHECK(ways[1].node == "west");
+  REQUIRE(ways[1].ways.size() == 1);
+  const WayFigures& way = ways[1].ways[0];
+  TransferRequest request = Request("west:from", "east:to");
+  request.validate_only = true;
+  const auto planned = node.Start(who, request);
+  REQUIRE_OK(planned);
+  CHECK(way.from == "host");
+  CHECK(way.path == planned->plan->path);
+  CHECK(way.link == "tcp");
+  CHECK(way.copies == planned->plan->copies());
+  CHECK(way.bytes_per_second > 0);
+  REQUIRE_FALSE(way.better.empty());
+  CHECK(way.better.size() <= kMaxBetterShown);
+  CHECK(way.better[0].path == "rdma-direct");
+  // What does not apply between nodes is not better.
+  for (const Refusal& refusal : way.better) CHECK(refusal.path.starts_with("rdma-"));
+  // Metrics do not pay for this.
+  CHECK_FALSE(FiguresOf(node).status);
+  const PeersFigures& peers = figures.peers;
+  REQUIRE(peers.peers.size() == 2);
+  CHECK(peers.peers[0].state == NodeState::kDisconnected);
+  CHECK_FALSE(peers.peers[0].detail.empty());
+  CHECK(peers.peers[1].state == NodeState::kConnected);
+}
+
+TEST_CASE("the status counts what runs by path and peer until it has ended") {
+  EngineCluster cluster({"east", "west"});
+  EngineNode& node = cluster["east"];
+  const Principal who = node.Attach();
+  REQUIRE_OK(node.CreateBuffer(who, "to", kBytes));
+  REQUIRE_OK(cluster["west"].CreateBuffer(cluster["west"].Attach(), "from", kBytes));
+  cluster.HoldCalls("Prepare");
+  const auto started = node.Start(who, Request("west:from", "east:to"));
+  REQUIRE_OK(started);
+  const auto running = StatusOf(node).status->running;
+  REQUIRE(running.size() == 1);
+  const auto& [key, amount] = *running.begin();
+  CHECK(key.peer == "west");
+  CHECK(key.direction == Direction::kIn);
+  CHECK(key.path == "tcp-direct");
+  CHECK(amount.transfers == 1);
+  CHECK(amount.bytes == 0);
+  cluster.ReleaseCalls();
+  node.Wait(who, started->id);
+  const Figures ended = StatusOf(node);
+  CHECK(ended.status->running.empty());
+  CHECK(ended.transfers.bytes.at(key) == kBytes);
 }

@@ -166,6 +166,21 @@ TEST_CASE("ListBuffers") {
   CHECK(page.token == message.page_token());
 }
 
+TEST_CASE("ListExports") {
+  ApiRig rig;
+  AnswerWith(rig, engine::Page<ExportInfo>{{Parsed(Sample<v1::Export>())}, "n"});
+  const auto message = Sample<v1::ListExportsRequest>();
+  const auto reply = Ask<v1::ListExportsResponse>(rig, *rig.nodes, &Nodes::ListExports, message);
+  REQUIRE_OK(reply);
+  REQUIRE(reply->exports_size() == 1);
+  CHECK(Difference(reply->exports(0), Sample<v1::Export>()).empty());
+  CHECK(reply->next_page_token() == "n");
+  const auto [node, page] = Asked<std::string, engine::PageRequest>(rig, "ListExports");
+  CHECK(node == message.node());
+  CHECK(page.size == message.page_size());
+  CHECK(page.token == message.page_token());
+}
+
 TEST_CASE("DeleteBuffer and SumBuffer") {
   ApiRig rig;
   rig.engine.Run([&] { rig.api.script.AnswerOk(); });

@@ -45,6 +45,7 @@ TEST_CASE("messages that are read and written keep every field") {
   CheckRoundTrip<v1::ListBuffersResponse>();
   CheckRoundTrip<v1::SumBufferResponse>();
   CheckRoundTrip<v1::ListGrantsResponse>();
+  CheckRoundTrip<v1::ListExportsResponse>();
 }
 
 TEST_CASE("lists that are only written have every field") {

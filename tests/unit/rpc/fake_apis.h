@@ -152,6 +152,10 @@ class FakeClientApi final : public engine::ClientApi {
                    engine::Reply<GrantInfo> reply) override {
     Handle("CreateGrant", asker, std::move(reply), std::move(request));
   }
+  void ListExports(const Principal& asker, std::string node, engine::PageRequest page,
+                   engine::Reply<engine::Page<ExportInfo>> reply) override {
+    Handle("ListExports", asker, std::move(reply), std::move(node), std::move(page));
+  }
   void ListGrants(const Principal& asker, std::string node, std::string buffer,
                   engine::PageRequest page, engine::Reply<engine::Page<GrantInfo>> reply) override {
     Handle("ListGrants", asker, std::move(reply), std::move(node), std::move(buffer),
@@ -323,6 +327,10 @@ class FakePeerApi final : public engine::PeerApi {
   void SumBuffer(const std::string& asker, Uid uid, Endpoint range,
                  engine::Reply<BufferSum> reply) override {
     Handle("SumBuffer", asker, std::move(reply), uid, std::move(range));
+  }
+  void ListExports(const std::string& asker, Uid uid, engine::PageRequest page,
+                   engine::Reply<engine::Page<ExportInfo>> reply) override {
+    Handle("ListExports", asker, std::move(reply), uid, std::move(page));
   }
   void ListGrants(const std::string& asker, Uid uid, engine::PageRequest page,
                   engine::Reply<engine::Page<GrantInfo>> reply) override {

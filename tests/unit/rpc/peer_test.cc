@@ -229,6 +229,22 @@ TEST_CASE("ListGrants keeps every field both ways") {
   CHECK(page.token == "token");
 }
 
+TEST_CASE("ListExports keeps every field both ways") {
+  Nodes nodes;
+  using Exports = engine::Page<ExportInfo>;
+  nodes.AnswerWith(Parsed(Sample<v1::ListExportsResponse>()));
+  const auto listed = nodes.asking.Ask<Exports>([](engine::PeerApi& peer, auto reply) {
+    peer.ListExports("east", 1003, {7, "token"}, std::move(reply));
+  });
+  REQUIRE_OK(listed);
+  CHECK(Difference(Printed<v1::ListExportsResponse>(*listed), Sample<v1::ListExportsResponse>())
+            .empty());
+  const auto [uid, page] = nodes.Asked<Uid, engine::PageRequest>("ListExports");
+  CHECK(uid == Uid(1003));
+  CHECK(page.size == 7);
+  CHECK(page.token == "token");
+}
+
 TEST_CASE("an answer to Connect says from which address it came") {
   for (const std::string host : {"127.0.0.1", "::1"}) {
     ServingNode serving(PlainText(), host);

@@ -358,6 +358,8 @@ class Client {
   Result<std::vector<ProbeInfo>> ProbeNode(const std::string& name = {});
   // This node first, then its peers by name.
   Result<std::vector<NodeInfo>> ListNodes();
+  // The folders that a node exports to the caller; `node` empty: this one. Others do not appear.
+  Result<std::vector<ExportInfo>> ListExports(const std::string& node = {});
 
   // Administrators only: closes what a GPU holds open. FAILED_PRECONDITION (DEVICE_IN_USE).
   Status ReleaseDevice(const std::string& device);
