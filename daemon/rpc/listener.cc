@@ -82,8 +82,8 @@ class Listener::Core {
     os::Clock::time_point unread_since{};
   };
 
-  // Whoever asks connects to the mark, and has its answer by that. Without a mark they find this
-  // process all the same.
+  // A process that asks connects to the mark, which answers it. Without a mark it finds this
+  // process all the same, by a longer search.
   void Mark() {
     Result<os::UniqueFd> mark = os::MarkSocket(options_.socket.get());
     if (!mark.ok()) return;
