@@ -283,7 +283,7 @@ std::string RemoteMove::waits_for() const {
   const std::string& source = params_.source_node;
   if (finishing_) {
     return "node " + source +
-           (params_.checksum ? " to sum up what it has sent" : " to let go of the source");
+           (params_.checksum ? " to sum up what it has sent" : " to release the source");
   }
   if (chain_ == nullptr && phase_ == Phase::kConnecting) {
     return "a connection of link " + params_.path.link + " from node " + source;
