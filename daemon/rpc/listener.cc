@@ -22,6 +22,7 @@
 #include "transport/os/host_port.h"
 #include "transport/os/newcomers.h"
 #include "transport/os/silence.h"
+#include "transport/os/socket_mark.h"
 
 namespace onecopy::rpc {
 namespace {
@@ -44,6 +45,7 @@ class Listener::Core {
   Status Start() {
     Status status;
     thread_.RunSync([&] {
+      if (options_.marked) Mark();
       acceptor_ = std::make_unique<os::Acceptor>(
           thread_.loop(), std::move(options_.socket),
           [this](os::UniqueFd fd) { Connected(std::move(fd)); },
@@ -57,6 +59,7 @@ class Listener::Core {
   void Stop() {
     thread_.RunSync([this] {
       acceptor_.reset();
+      mark_.reset();
       thread_.loop().CancelTimer(look_);
       while (!watched_.empty()) Forget(watched_.begin()->first);
     });
@@ -78,6 +81,16 @@ class Listener::Core {
     int unread = 0;
     os::Clock::time_point unread_since{};
   };
+
+  // A process that asks connects to the mark, which answers it. Without a mark it finds this
+  // process all the same, by a longer search.
+  void Mark() {
+    Result<os::UniqueFd> mark = os::MarkSocket(options_.socket.get());
+    if (!mark.ok()) return;
+    mark_ = std::make_unique<os::Acceptor>(
+        thread_.loop(), std::move(*mark), [](const os::UniqueFd&) {}, [](const Status&) {});
+    if (!mark_->Start().ok()) mark_.reset();
+  }
 
   void Connected(os::UniqueFd fd) {
     Result<Admitted> who = options_.admit(fd.get());
@@ -235,6 +248,7 @@ class Listener::Core {
   const std::unique_ptr<Doors> doors_;
   os::LoopThread thread_;
   std::unique_ptr<os::Acceptor> acceptor_;
+  std::unique_ptr<os::Acceptor> mark_;  // empty: not marked
   std::unordered_map<int, Watched> watched_;
   os::Newcomers newcomers_;          // of those, still being greeted as far as is known
   os::EventLoop::TimerId look_ = 0;  // while there are connections

@@ -28,6 +28,8 @@ struct Admitted {
 struct ListenerOptions {
   std::string name;  // of the socket, in reports
   os::UniqueFd socket;
+  // Whether it is marked (transport/os/socket_mark.h), for those who ask who listens there.
+  bool marked = false;
   // Says who connects, or why they may not.
   std::function<Result<Admitted>(int fd)> admit;
   // What connections are charged to, and as what. Where there is no room for one, the oldest of the

@@ -77,6 +77,7 @@ class PeerServer::Core {
     ONECOPY_ASSIGN_OR_RETURN(const os::HostPort bound,
                              os::LocalAddress(server.listener.socket.get()));
     address_ = {options.listen.host, bound.port};
+    server.listener.marked = !credentials_.tls;
     server.listener.admit = AdmitPeers(!credentials_.tls);
     server.listener.report = std::move(options.report);
     ONECOPY_ASSIGN_OR_RETURN(

@@ -7,6 +7,7 @@
 #include "onecopy/reasons.h"
 #include "transport/os/host_port.h"
 #include "transport/os/namespaces.h"
+#include "transport/os/socket_mark.h"
 #include "transport/os/socket_owner.h"
 
 namespace onecopy::rpc {
@@ -35,14 +36,16 @@ Status CheckPlainPeer(int fd, const std::string& far_host, const std::string& ha
                   "run the daemons of one machine as one user, or configure [tls]");
   }
   const std::string who = "a process of uid " + std::to_string((*found)->uid);
-  const std::optional<os::ProcessNamespaces> holder = os::NamespacesOfSocket((*found)->inode);
+  const std::optional<os::SocketHolder> holder =
+      os::FindSocketHolder((*found)->inode, os::MarkedHolder((*found)->port));
   if (!holder) {
     return Denied(who + " " + has + ", and this daemon cannot see whether it is in a container",
                   "run the daemons of one machine as one user, or configure [tls]");
   }
-  if (holder->user.own && holder->pid.own) return OkStatus();
+  const os::ProcessNamespaces& in = holder->namespaces;
+  if (in.user.own && in.pid.own) return OkStatus();
   return Denied(who + " in other namespaces than this daemon's " +
-                    (holder->cgroup.empty() ? "" : "(control group " + holder->cgroup + ") ") + has,
+                    (in.cgroup.empty() ? "" : "(control group " + in.cgroup + ") ") + has,
                 "configure [tls]: without it, daemons in containers cannot be peers over loopback");
 }
 

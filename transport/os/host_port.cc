@@ -107,10 +107,20 @@ Result<UniqueFd> ListenTcp(const HostPort& where, int backlog) {
   return fd;
 }
 
-Result<UniqueFd> ConnectTcp(const HostPort& where) {
+Result<UniqueFd> ConnectTcp(const HostPort& where) { return ConnectTcp(where, nullptr); }
+
+Result<UniqueFd> ConnectTcp(const HostPort& where, const std::function<void(int fd)>& bound) {
   ONECOPY_ASSIGN_OR_RETURN(const AddrInfo list, LookUp(where, AI_NUMERICHOST));
   UniqueFd fd(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return ErrnoStatus(errno, "socket");
+  if (bound) {
+    sockaddr_storage any{};  // of the family, with no address and no port: the kernel chooses both
+    any.ss_family = list->ai_addr->sa_family;
+    if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), list->ai_addrlen) != 0) {
+      return ErrnoStatus(errno, "taking a port to connect to " + where.ToString());
+    }
+    bound(fd.get());
+  }
   if (::connect(fd.get(), list->ai_addr, list->ai_addrlen) != 0 && errno != EINPROGRESS) {
     return ErrnoStatus(errno, "connecting to " + where.ToString());
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,8 @@ Result<UniqueFd> ListenTcp(const HostPort& where, int backlog);
 // A non-blocking socket on its way to `where`, whose host must be an address (names are not looked
 // up). Writable once connected; ConnectError tells how it went.
 Result<UniqueFd> ConnectTcp(const HostPort& where);
+// The same, but its own port is known before anything is sent: `bound` runs with the socket then.
+Result<UniqueFd> ConnectTcp(const HostPort& where, const std::function<void(int fd)>& bound);
 Status ConnectError(int fd);
 
 // The socket's own address and that of its peer.

@@ -122,18 +122,35 @@ std::string PresenterText(uint32_t uid, const ProcessNamespaces& seen) {
   return text + " cgroup " + seen.cgroup_id;
 }
 
-std::optional<ProcessNamespaces> NamespacesOfSocket(uint64_t inode) {
+namespace {
+
+// Whether the process has a descriptor of that kernel object, as far as may be seen from here.
+bool HasOpen(const std::string& process, const std::string& wanted) {
+  const std::string folder = "/proc/" + process + "/fd/";
+  bool has = false;
+  ForEachEntry(folder, [&](const std::string& fd) {
+    std::error_code error;
+    has = std::filesystem::read_symlink(folder + fd, error) == wanted;
+    return !has;
+  });
+  return has;
+}
+
+}  // namespace
+
+std::optional<SocketHolder> FindSocketHolder(uint64_t inode, std::optional<int32_t> likely) {
   const std::string wanted = "socket:[" + std::to_string(inode) + "]";
-  std::optional<ProcessNamespaces> found;
+  const std::string first = likely ? std::to_string(*likely) : "";
+  size_t read = 0;
+  if (likely && *likely > 0) {
+    ++read;
+    if (HasOpen(first, wanted)) return SocketHolder{LookAtNamespaces(*likely, {}), read};
+  }
+  std::optional<SocketHolder> found;
   ForEachEntry("/proc", [&](const std::string& name) {
-    if (name.find_first_not_of("0123456789") != std::string::npos) return true;
-    const std::string fds = "/proc/" + name + "/fd/";
-    ForEachEntry(fds, [&](const std::string& fd) {
-      std::error_code error;
-      if (std::filesystem::read_symlink(fds + fd, error) != wanted) return true;
-      found = LookAtNamespaces(std::stoi(name), {});
-      return false;
-    });
+    if (name.find_first_not_of("0123456789") != std::string::npos || name == first) return true;
+    ++read;
+    if (HasOpen(name, wanted)) found = {LookAtNamespaces(std::stoi(name), {}), read};
     return !found;
   });
   return found;

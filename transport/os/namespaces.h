@@ -1,6 +1,7 @@
 // In which user and PID namespaces another process lives, as far as may be seen from here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,7 +38,15 @@ ProcessNamespaces LookAtNamespaces(int32_t pid, const UniqueFd& pidfd);
 // this process's own namespaces. Two that are told apart nowhere else have one text.
 std::string PresenterText(uint32_t uid, const ProcessNamespaces& seen);
 
-// Of a process that has the socket with that inode open; of none that this process may look into.
-std::optional<ProcessNamespaces> NamespacesOfSocket(uint64_t inode);
+// A process that has a socket open.
+struct SocketHolder {
+  ProcessNamespaces namespaces;
+  size_t processes_read = 0;  // whose open files were looked through to find it
+};
+
+// Of the socket with that inode, as the kernel's socket tables give it. `likely` is looked at first
+// (see socket_mark.h): else this looks through the open files of every process, which takes longer
+// the more of them there are. No value: no process that this one may look into has it.
+std::optional<SocketHolder> FindSocketHolder(uint64_t inode, std::optional<int32_t> likely);
 
 }  // namespace onecopy::os

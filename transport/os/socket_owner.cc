@@ -137,7 +137,8 @@ Result<std::optional<FarSocket>> FindFarSocket(int fd) {
   // A socket without an inode is one that its process has closed; the kernel shows root as its
   // owner.
   if (found->idiag_state != TCP_ESTABLISHED || found->idiag_inode == 0) return gone;
-  return std::optional(FarSocket{found->idiag_uid, found->idiag_inode});
+  return std::optional(
+      FarSocket{found->idiag_uid, found->idiag_inode, ntohs(found->id.idiag_sport)});
 }
 
 namespace {

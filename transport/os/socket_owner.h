@@ -11,6 +11,7 @@ namespace onecopy::os {
 struct FarSocket {
   uint32_t uid = 0;    // of its owner
   uint64_t inode = 0;  // that processes have it open as
+  uint16_t port = 0;   // its own
 };
 
 // The far socket of the connected TCP socket `fd`, as the kernel's socket tables have it

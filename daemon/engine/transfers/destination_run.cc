@@ -149,7 +149,9 @@ void DestinationRun::Tick() {
   }
   const bool news = waits_for != info.waits_for;
   if (bytes != bytes_seen_ || news) {
-    bytes_seen_ = info.bytes_done = bytes;
+    bytes_seen_ = bytes;
+    // What is moved once more had arrived before, and was told.
+    info.bytes_done = std::max(info.bytes_done, bytes);
     info.waits_for = std::move(waits_for);
     needs_.transfers.Changed(record());
     reporter_->Report(!news);
@@ -209,8 +211,9 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
     tries_ = 0;
     return Begin();
   }
-  record().info.bytes_done = bytes_seen_;
-  record().info.receipt.attempts.back().bytes = bytes_seen_;
+  const uint64_t arrived = std::max(outcome.bytes, bytes_seen_);
+  record().info.bytes_done = std::max(record().info.bytes_done, arrived);
+  record().info.receipt.attempts.back().bytes = arrived;
   Note(std::move(outcome));
   End(failure);
 }
@@ -239,7 +242,7 @@ void DestinationRun::TryAgain(MoveOutcome outcome) {
              {"bytes", std::to_string(outcome.bytes)},
              {"why", failure.ToString()}});
   Note(std::move(outcome));
-  record().info.bytes_done = bytes_seen_ = 0;
+  bytes_seen_ = 0;
   between_ = true;
   const auto pause = tries_ == 0 ? std::chrono::milliseconds(0) : kTryPause * (1 << (tries_ - 1));
   ++tries_;

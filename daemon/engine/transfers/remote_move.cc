@@ -263,7 +263,10 @@ void RemoteMove::LoseConnection(const Connection& connection, const Status& why)
 
 uint64_t RemoteMove::life() const {
   uint64_t life = bytes_done() + heard_;
-  if (chain_ == nullptr && phase_ != Phase::kSource) {
+  if (finishing_ && params_.checksum) {
+    // The source may read all of its range for its checksum; how long that may take is the call's.
+    life += static_cast<uint64_t>((os::Clock::now() - started_).count());
+  } else if (chain_ == nullptr && phase_ != Phase::kSource) {
     // Connecting has its own bounds, and a driver is given more time than a peer.
     const auto passed = os::Clock::now() - started_;
     if (passed < kMemoryPatience * needs_.context.options.stall_timeout) {
@@ -278,6 +281,10 @@ uint64_t RemoteMove::life() const {
 
 std::string RemoteMove::waits_for() const {
   const std::string& source = params_.source_node;
+  if (finishing_) {
+    return "node " + source +
+           (params_.checksum ? " to sum up what it has sent" : " to release the source");
+  }
   if (chain_ == nullptr && phase_ == Phase::kConnecting) {
     return "a connection of link " + params_.path.link + " from node " + source;
   }
@@ -329,6 +336,7 @@ void RemoteMove::FlushTarget() {
 
 void RemoteMove::FinishSource() {
   if (std::exchange(finishing_, true)) return;
+  moved_ = bytes_done();
   chain_.reset();
   route_.reset();
   share_.reset();

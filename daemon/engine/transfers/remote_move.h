@@ -63,7 +63,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   void Start(Task running, Done done) override;
   // Ends it at once where nothing moves yet; what a slow call uses meanwhile, that call keeps.
   void Stop(const Status& why) override;
-  uint64_t bytes_done() const override { return chain_ == nullptr ? 0 : chain_->bytes_done(); }
+  uint64_t bytes_done() const override { return chain_ == nullptr ? moved_ : chain_->bytes_done(); }
   std::vector<LaneBytes> lanes() const override;
   uint64_t life() const override;
   std::string waits_for() const override;
@@ -117,6 +117,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   uint64_t heard_ = 0;                               // messages
   std::shared_ptr<RemoteKey> first_key_ = std::make_shared<RemoteKey>();
   std::shared_ptr<pipeline::Chain> chain_;
+  uint64_t moved_ = 0;  // by the chain, once that has gone
   std::map<std::string, uint64_t> counters_before_;
   MoveOutcome outcome_;
   Status stopped_;

@@ -162,6 +162,7 @@ void SharedMove::Stop(const Status& why) {
 
 void SharedMove::Finish() {
   // Before the source is asked: it may be waiting for this.
+  moved_ = bytes_done();
   chain_.reset();
   route_.reset();
   use_.reset();

@@ -22,7 +22,7 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
 
   void Start(Task running, Done done) override;
   void Stop(const Status& why) override;
-  uint64_t bytes_done() const override { return chain_ == nullptr ? 0 : chain_->bytes_done(); }
+  uint64_t bytes_done() const override { return chain_ == nullptr ? moved_ : chain_->bytes_done(); }
   std::string waits_for() const override { return chain_ == nullptr ? waits_for_ : ""; }
 
  private:
@@ -54,6 +54,7 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
   std::shared_ptr<CopyRoute> route_;
   std::shared_ptr<RemoteSource> remote_source_;
   std::shared_ptr<pipeline::Chain> chain_;
+  uint64_t moved_ = 0;  // by the chain, once that has gone
   MoveOutcome outcome_;
   std::string waits_for_;
   Status stopped_;   // by whoever wanted the transfer to end

@@ -271,3 +271,23 @@ TEST_CASE("a part's ticket is good for the transfer alone that it is a part of")
   CHECK(prepare(0, wrong).reason() == reasons::kBadArgument);
   REQUIRE_OK(prepare(1, "whole"));
 }
+
+TEST_CASE("what has arrived stays told while the source sums it up") {
+  Between nodes;
+  nodes.cluster.HoldCalls("Finish");
+  TransferRequest request = Request("east:a", "west:b");
+  request.checksum = true;
+  const auto started = nodes.west.Start(nodes.in_west, request);
+  REQUIRE_OK(started);
+  // The run looks about ten times a second: it has looked since the bytes were there.
+  TransferInfo seen;
+  do {
+    const auto now = nodes.Get(started->id);
+    REQUIRE_OK(now);
+    seen = *now;
+  } while (seen.waits_for != "node east to sum up what it has sent");
+  CHECK(seen.bytes_done == kBetweenBytes);
+  CHECK(seen.state == TransferState::kRunning);
+  nodes.cluster.ReleaseCalls();
+  CHECK(nodes.west.Wait(nodes.in_west, started->id).state == TransferState::kSucceeded);
+}
