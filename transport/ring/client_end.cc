@@ -44,10 +44,10 @@ bool ClientEnd::SubmitMany(uint64_t route, const Pieces& pieces, uint64_t bytes,
   if (free == lists_used_.end() || !HasRoom()) return false;
   const auto place = static_cast<uint32_t>(free - lists_used_.begin());
   Piece* const list = shared().lists[place];
-  const size_t count = pieces.froms.size();
+  const size_t count = pieces.sources.size();
   for (size_t i = 0; i < count; ++i) {
-    list[i].from.store(pieces.from + pieces.froms[i], std::memory_order_relaxed);
-    list[i].to.store(pieces.to + pieces.tos[i], std::memory_order_relaxed);
+    list[i].from.store(pieces.from + pieces.sources[i], std::memory_order_relaxed);
+    list[i].to.store(pieces.to + pieces.targets[i], std::memory_order_relaxed);
   }
   Put(route, 0, 0, bytes, ListWord(place, static_cast<uint32_t>(count)), number);
   *free = *number + 1;

@@ -34,13 +34,13 @@ class ClientEnd {
   // False where the ring is full of what the daemon has not taken, or has ended. Numbers count from
   // 0.
   bool Submit(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes, uint64_t* number);
-  // The columns of many pieces: piece i begins at from + froms[i] and to + tos[i]. Both are of one
-  // length, from 1 to kMostPieces.
+  // The columns of many pieces: piece i begins at from + sources[i] and to + targets[i]. Both are
+  // of one length, from 1 to kMostPieces.
   struct Pieces {
     uint64_t from = 0;
-    std::span<const uint64_t> froms;
+    std::span<const uint64_t> sources;
     uint64_t to = 0;
-    std::span<const uint64_t> tos;
+    std::span<const uint64_t> targets;
   };
   // Likewise of many pieces of `bytes` bytes each. False also where the lists of kLists submissions
   // have not been reaped.

@@ -14,11 +14,11 @@ namespace {
 constexpr uint64_t kPiece = 64;
 
 struct Columns {
-  std::vector<uint64_t> froms;
-  std::vector<uint64_t> tos;
+  std::vector<uint64_t> sources;
+  std::vector<uint64_t> targets;
 
   ClientEnd::Pieces pieces(uint64_t from = 0, uint64_t to = 0) const {
-    return {from, froms, to, tos};
+    return {from, sources, to, targets};
   }
 };
 
@@ -26,8 +26,8 @@ struct Columns {
 Columns Descending(uint64_t count) {
   Columns columns;
   for (uint64_t i = count; i-- > 0;) {
-    columns.froms.push_back(3 * i * kPiece);
-    columns.tos.push_back(i * kPiece);
+    columns.sources.push_back(3 * i * kPiece);
+    columns.targets.push_back(i * kPiece);
   }
   return columns;
 }

@@ -75,16 +75,16 @@ Result<KeptDmaBuf> KeepDmaBuf(const ImportRequest& request,
 void LendDmaBufOf(Region& region, KeptDmaBuf dmabuf) {
   region.SetDmaBufExporter(
       [dmabuf = std::move(dmabuf), address = AddressOf(region)]() -> Result<DmaBuf> {
-    if (!dmabuf.fd) {
-      return Status(Code::kFailedPrecondition, reasons::kGpuNotPinnable,
-                    "only the process that allocated memory of cudaMalloc can export it as a "
-                    "dma-buf, and that process passed none" +
-                        (dmabuf.refusal.empty() ? "" : ": " + dmabuf.refusal),
-                    "use a newer client library, or memory of cuMemCreate or of the daemon");
-    }
-    ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd copy, Duplicate(dmabuf.fd.get()));
-    return DmaBuf{copy.Release(), dmabuf.offset, address};
-  });
+        if (!dmabuf.fd) {
+          return Status(Code::kFailedPrecondition, reasons::kGpuNotPinnable,
+                        "only the process that allocated memory of cudaMalloc can export it as a "
+                        "dma-buf, and that process passed none" +
+                            (dmabuf.refusal.empty() ? "" : ": " + dmabuf.refusal),
+                        "use a newer client library, or memory of cuMemCreate or of the daemon");
+        }
+        ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd copy, Duplicate(dmabuf.fd.get()));
+        return DmaBuf{copy.Release(), dmabuf.offset, address};
+      });
 }
 
 void ShareOwn(Region& region, std::shared_ptr<Gpu> gpu) {
