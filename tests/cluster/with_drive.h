@@ -10,6 +10,7 @@
 #include "tests/cluster/pair.h"
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
+#include "tests/support/fake_cuda.h"
 #include "tests/support/fake_cufile.h"
 #include "transport/os/unique_fd.h"
 

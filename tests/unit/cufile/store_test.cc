@@ -12,6 +12,7 @@
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
+#include "tests/support/fake_cuda.h"
 #include "tests/support/fake_cufile.h"
 #include "tests/support/process.h"
 #include "tests/support/sysfs_tree.h"
