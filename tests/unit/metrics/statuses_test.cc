@@ -16,7 +16,7 @@ namespace {
 
 using Answer = UniqueFunction<void(engine::Figures)>;
 
-struct Asking {
+struct AskingStatuses {
   boost::asio::io_context io;
   // Without it `io` would end when nothing is asked.
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{io.get_executor()};
@@ -44,7 +44,7 @@ struct Asking {
 }  // namespace
 
 TEST_CASE("within a second everybody gets the same document, and the engine is asked once") {
-  Asking asking;
+  AskingStatuses asking;
   asking.Get();
   asking.Get();
   asking.AnswerAs("east");
