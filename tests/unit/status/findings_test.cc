@@ -11,10 +11,10 @@ using namespace onecopy::status;
 
 namespace {
 
-const WallTime kNow{std::chrono::seconds(1'800'000'000)};
+const WallTime kFoundAt{std::chrono::seconds(1'800'000'000)};
 
 std::vector<Finding> Of(const Figures& figures) {
-  return FindingsOf({.figures = &figures, .now = kNow});
+  return FindingsOf({.figures = &figures, .now = kFoundAt});
 }
 
 const Finding* Find(const std::vector<Finding>& findings, const std::string& code) {
@@ -36,8 +36,8 @@ TEST_CASE("a node of which nothing is wrong has no finding") {
   figures.peers.peers = {{.name = "west", .connected = true, .state = NodeState::kConnected}};
   figures.quotas = {{"buffers", 90, 100, 5}, {"rings", 5, 0, 0}};
   figures.send_slots = {32, 0, 0, 7, {}};
-  figures.expiries = {{"the certificate of this node", "a.pem", kNow - std::chrono::hours(24),
-                       kNow + std::chrono::hours(24 * 300)}};
+  figures.expiries = {{"the certificate of this node", "a.pem", kFoundAt - std::chrono::hours(24),
+                       kFoundAt + std::chrono::hours(24 * 300)}};
   figures.status->devices = {
       {.kind = "nic", .name = "mlx5_0"},
       {.kind = "link", .name = "ucx", .viability = Viability::No("SWITCHED_OFF", "off")}};
@@ -58,14 +58,14 @@ TEST_CASE("each thing that is wrong has its finding, and what blocks comes first
   figures.quotas = {{"buffers", 91, 100, 5}};
   figures.receive_slots = {32, 0, 3, 7, {}};
   figures.expiries = {{"the certificate of this node", "/secret/a.pem",
-                       kNow - std::chrono::hours(9), kNow + std::chrono::hours(1)},
+                       kFoundAt - std::chrono::hours(9), kFoundAt + std::chrono::hours(1)},
                       {"the list of revoked certificates", "/secret/b.pem",
-                       kNow - std::chrono::hours(9), kNow - std::chrono::hours(1)}};
+                       kFoundAt - std::chrono::hours(9), kFoundAt - std::chrono::hours(1)}};
   figures.status->devices = {{.kind = "link",
                               .name = "verbs",
                               .viability = Viability::No("NO_RDMA_DEVICE", "none", "add one")}};
   const std::vector<Finding> findings = FindingsOf(
-      {.figures = &figures, .log_records_dropped = 1, .audit_records_dropped = 2, .now = kNow});
+      {.figures = &figures, .log_records_dropped = 1, .audit_records_dropped = 2, .now = kFoundAt});
   for (const char* code :
        {"NODE_DRAINS", "CERT_REJECTED", "PEER_DRAINS", "SLOW_TRANSFERS", "QUOTA_NEARLY_USED",
         "SLOTS_WAITED_FOR", "CERTIFICATE_EXPIRES", "CERTIFICATE_EXPIRED", "NO_RDMA_DEVICE",
