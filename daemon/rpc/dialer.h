@@ -24,11 +24,11 @@ class Dialer final : public engine::PeerDialer {
   // because an engine is made with its dialer.
   void AnswerOn(Executor& engine);
 
-  // See PeerDialer. The proxy's calls are bounded in time: a Hello in kHelloLimit, what may read a
-  // whole range for its checksum in 10 minutes, all others in 10 s. An unreachable peer is
-  // UNAVAILABLE (PEER_DOWN), one whose certificate is not good enough UNAUTHENTICATED
-  // (CERT_REJECTED), an answer that makes no sense UNAVAILABLE (PEER_INCOMPATIBLE). Each failure to
-  // connect is final for its call; the next call tries again, at once.
+  // See PeerDialer. The proxy's calls are bounded in time: a Hello in 3 s, what may read a whole
+  // range for its checksum in 10 minutes, all others in 10 s. An unreachable peer is UNAVAILABLE
+  // (PEER_DOWN), one whose certificate is not good enough UNAUTHENTICATED (CERT_REJECTED), an
+  // answer that makes no sense UNAVAILABLE (PEER_INCOMPATIBLE). Each failure to connect is final
+  // for its call; the next call tries again, at once.
   std::unique_ptr<engine::PeerApi> Dial(const std::string& name,
                                         const std::string& address) override;
 

@@ -1,8 +1,6 @@
 // Bounds of what is said between programs, for servers and callers alike.
 #pragma once
 
-#include <chrono>
-
 namespace onecopy::rpc {
 
 // Messages of ours are small, and lists are cut into pages, but for a transfer of as many ranges as
@@ -13,11 +11,5 @@ inline constexpr int kMaxMessageBytes = 16 << 20;
 // that.
 inline constexpr int kMaxReplyBytes = 1 << 20;
 inline constexpr int kMaxMetadataBytes = 16 << 10;
-
-// For another daemon to be connected to and to answer a Hello, the handshake included. A Hello
-// counts as unanswered before that (engine::Options::hello_patience), and its answer is taken all
-// the same: on a machine that is busy a handshake that is begun anew is one more to wait for. A
-// server gives a handshake 10 s.
-inline constexpr std::chrono::seconds kHelloLimit{9};
 
 }  // namespace onecopy::rpc

@@ -15,7 +15,7 @@
 namespace onecopy::rpc {
 namespace {
 
-constexpr int kConnectMs = std::chrono::milliseconds(kHelloLimit).count();
+constexpr int kConnectMs = 3'000;
 // What is sent to a wire that loses everything is sent again after 1, 3 and 7 s: a call that comes
 // within this time is answered in time by an attempt from before.
 constexpr std::chrono::seconds kYoung{1};
@@ -42,8 +42,6 @@ grpc::ChannelArguments ArgumentsFor(const std::string& node, bool tls) {
   return arguments;
 }
 
-bool IsHello(const PeerMethod& method) { return std::string_view(method.name) == "Hello"; }
-
 std::string InSeconds(std::chrono::milliseconds time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
 }
@@ -60,21 +58,10 @@ PeerChannel::PeerChannel(std::string name, std::string address, Credentials cred
   home_->engine = &engine_;
 }
 
-void PeerChannel::Connect(const PeerMethod& method, UniqueFunction<void(Result<Line>)> then) {
-  const os::Clock::time_point now = os::Clock::now();
-  UniqueFunction<void(Result<Line>)> use = std::move(then);
-  if (IsHello(method)) {
-    if (line_.stub != nullptr && line_.standing->greeted &&
-        now - *line_.standing->greeted >= kYoung) {
-      line_ = {};
-    }
-    use = [then = std::move(use)](Result<Line> line) mutable {
-      if (line.ok() && !line->standing->greeted) line->standing->greeted = os::Clock::now();
-      then(std::move(line));
-    };
-  }
+void PeerChannel::Connect(UniqueFunction<void(Result<Line>)> use) {
   if (credentials_.tls) return use(Secured());
   if (line_.stub != nullptr) return use(line_);
+  const os::Clock::time_point now = os::Clock::now();
   if (!dialling_.empty() && now - dialling_.rbegin()->second.begun < kYoung) {
     dialling_.rbegin()->second.waiting.push_back(std::move(use));
     return;
@@ -100,7 +87,6 @@ PeerChannel::Line PeerChannel::Secured() {
   line_.channel = grpc::CreateCustomChannel("dns:///" + address_, credentials_.channel(line_.proof),
                                             ArgumentsFor(name_, credentials_.tls));
   line_.stub = v1::PeerService::NewStub(line_.channel);
-  line_.standing = std::make_shared<Line::Standing>();
   line_begun_ = os::Clock::now();
   return line_;
 }
@@ -124,7 +110,6 @@ void PeerChannel::Dialled(uint64_t attempt, Result<os::UniqueFd> fd) {
   line_.channel =
       grpc::CreateCustomInsecureChannelFromFd(address_, fd->Release(), ArgumentsFor(name_, false));
   line_.stub = v1::PeerService::NewStub(line_.channel);
-  line_.standing = std::make_shared<Line::Standing>();
   auto others = std::exchange(dialling_, {});
   const Line line = line_;
   Answer(std::move(node.mapped().waiting), line);
@@ -155,23 +140,13 @@ void PeerChannel::GiveUp() {
   }
 }
 
-void PeerChannel::Answered(const Line& used) {
-  used.standing->works = true;
-  used.standing->greeted.reset();
-  if (line_.stub == used.stub) return;
-  if (line_.stub == nullptr || !line_.standing->works) line_ = used;
-}
-
 Status PeerChannel::Explain(const PeerMethod& method, const Line& used,
                             const grpc::Status& status) {
   Status theirs = FromGrpc(status);
-  if (!theirs.reason().empty()) {
-    Answered(used);
-    return theirs;
-  }
+  if (!theirs.reason().empty()) return theirs;
   const std::string call = std::string("call ") + method.name + " of " + Who();
   const bool late = theirs.code() == Code::kDeadlineExceeded;
-  const bool greeting = IsHello(method);
+  const bool greeting = std::string_view(method.name) == "Hello";
   if (theirs.code() == Code::kUnavailable || (late && greeting)) {
     if (line_.stub == used.stub) line_ = {};
   }

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,24 +43,13 @@ class PeerChannel : public std::enable_shared_from_this<PeerChannel> {
     std::shared_ptr<grpc::Channel> channel;
     std::string peer;  // its far end as gRPC writes it, where gRPC cannot tell; else empty
     std::shared_ptr<ServerProof> proof;  // what was made of its certificate; empty without TLS
-    struct Standing {
-      bool works = false;                            // it has brought an answer
-      std::optional<os::Clock::time_point> greeted;  // since when a Hello waits for its answer
-    };
-    std::shared_ptr<Standing> standing;
   };
-  // One that has not failed, for a call of that method; `use` runs at once where there is one. gRPC
-  // would make calls wait for its own attempts to connect, and fail at once between them; here a
-  // failed channel is thrown away, so that each call after it really tries, and when to try is the
-  // engine's choice alone. So is one whose peer is not to be believed any more (ServerProof).
-  // Calls share an attempt to connect while it is young; an old one may have lost its packets on a
-  // wire that is whole again, and so may a line that leaves a Hello unanswered: the next Hello
-  // tries another beside it.
-  void Connect(const PeerMethod& method, UniqueFunction<void(Result<Line>)> use);
-
-  // A call on the line has been answered by the peer. One that was set aside is used again where
-  // the one in its place has brought nothing yet: it was late, not lost, and its handshake is done.
-  void Answered(const Line& used);
+  // One that has not failed; `use` runs at once where there is one. gRPC would make calls wait for
+  // its own attempts to connect, and fail at once between them; here a failed channel is thrown
+  // away, so that each call after it really tries, and when to try is the engine's choice alone. So
+  // is one whose peer is not to be believed any more (ServerProof). Calls share an attempt to
+  // connect while it is young; an old one may have lost its packets on a wire that is whole again.
+  void Connect(UniqueFunction<void(Result<Line>)> use);
 
   // Whoever waits for a connection is answered with CANCELLED, later.
   void GiveUp();

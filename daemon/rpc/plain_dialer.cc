@@ -14,19 +14,19 @@
 
 #include "daemon/rpc/plain_peer.h"
 #include "onecopy/reasons.h"
-#include "transport/core/duration.h"
-#include "transport/os/socket_mark.h"
 
 namespace onecopy::rpc {
 namespace {
 
+// For a name to be found, and for each of its addresses to answer.
+constexpr std::chrono::seconds kLimit{3};
 // After that the next address is tried, too: a silent one keeps none of the others waiting.
 constexpr std::chrono::milliseconds kHeadStart{250};
 constexpr size_t kMostAddresses = 16;
 
 // A server with TLS says nothing before the client does, which waits for it here.
-Status Silent(bool connected, std::chrono::milliseconds patience) {
-  const std::string limit = "no answer within " + FormatDuration(patience);
+Status Silent(bool connected) {
+  const std::string limit = "no answer within " + std::to_string(kLimit.count()) + " s";
   if (!connected) return {Code::kDeadlineExceeded, reasons::kPeerDown, limit};
   return {Code::kDeadlineExceeded, reasons::kPeerDown,
           limit + ", though it accepts connections: a node with [tls] does not answer one without",
@@ -38,13 +38,12 @@ Status Silent(bool connected, std::chrono::milliseconds patience) {
 // Thread `dial` only; another one resolves names.
 class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
  public:
-  Attempt(os::EventLoop& loop, os::HostPort where, std::chrono::milliseconds limit, Done done)
-      : loop_(loop), where_(std::move(where)), limit_(limit), done_(std::move(done)) {}
+  Attempt(os::EventLoop& loop, os::HostPort where, Done done)
+      : loop_(loop), where_(std::move(where)), done_(std::move(done)) {}
 
   void Start(const std::shared_ptr<os::LoopThread>& thread, Resolver resolve) {
     if (os::IsAddress(where_.host)) return Resolved({where_});
-    timer_ = loop_.RunAfter(
-        limit_, [self = shared_from_this()] { self->Finish(Silent(false, self->limit_)); });
+    timer_ = loop_.RunAfter(kLimit, [self = shared_from_this()] { self->Finish(Silent(false)); });
     // Looking up a name may take long and cannot be ended: on a thread of its own, never joined.
     std::thread([self = shared_from_this(), thread, resolve] {
       auto found = resolve(self->where_);
@@ -62,7 +61,6 @@ class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
   struct Try {
     os::HostPort address;
     os::UniqueFd fd;
-    os::UniqueFd mark;  // until the far end has found out who connects: it speaks then
     bool connected = false;
     os::EventLoop::TimerId limit = 0;
   };
@@ -88,11 +86,11 @@ class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
         self->Next();
       });
     }
-    one->limit = loop_.RunAfter(limit_, [self = shared_from_this(), one] {
+    one->limit = loop_.RunAfter(kLimit, [self = shared_from_this(), one] {
       one->limit = 0;
-      self->Failed(one, Silent(one->connected, self->limit_));
+      self->Failed(one, Silent(one->connected));
     });
-    Result<os::UniqueFd> fd = Connect(*one);
+    Result<os::UniqueFd> fd = os::ConnectTcp(one->address);
     if (!fd.ok()) return Failed(one, fd.status());
     one->fd = std::move(*fd);
     const int on = 1;
@@ -101,15 +99,6 @@ class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
         loop_.Watch(one->fd.get(), EPOLLOUT,
                     [self = shared_from_this(), one](uint32_t) { self->OnEvent(one); });
     if (!watching.ok()) Failed(one, watching);
-  }
-
-  // Within the machine the far end asks who connects as soon as it sees the connection.
-  static Result<os::UniqueFd> Connect(Try& one) {
-    if (!os::IsLoopback(one.address.host)) return os::ConnectTcp(one.address);
-    return os::ConnectTcp(one.address, [&one](int fd) {
-      Result<os::UniqueFd> mark = os::MarkSocket(fd);
-      if (mark.ok()) one.mark = std::move(*mark);
-    });
   }
 
   void OnEvent(Tries::iterator one) {
@@ -158,7 +147,6 @@ class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
 
   os::EventLoop& loop_;
   const os::HostPort where_;
-  const std::chrono::milliseconds limit_;
   Done done_;
   os::EventLoop::TimerId timer_ = 0;  // of the name, then of the next address
   std::vector<os::HostPort> addresses_;
@@ -166,16 +154,16 @@ class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
   Tries tries_;  // under way
 };
 
-PlainDialer::PlainDialer(Resolver resolve, std::chrono::milliseconds limit)
-    : resolve_(resolve), limit_(limit), thread_(std::make_shared<os::LoopThread>("dial")) {}
+PlainDialer::PlainDialer(Resolver resolve)
+    : resolve_(resolve), thread_(std::make_shared<os::LoopThread>("dial")) {}
 PlainDialer::~PlainDialer() { thread_->StopAndJoin(); }
 
 void PlainDialer::Dial(const std::string& address, Done done) {
   Result<os::HostPort> where = os::ParseHostPort(address);
-  thread_->loop().Post([thread = thread_, resolve = resolve_, limit = limit_,
-                        where = std::move(where), done = std::move(done)]() mutable {
+  thread_->loop().Post([thread = thread_, resolve = resolve_, where = std::move(where),
+                        done = std::move(done)]() mutable {
     if (!where.ok()) return done(where.status());
-    std::make_shared<Attempt>(thread->loop(), std::move(*where), limit, std::move(done))
+    std::make_shared<Attempt>(thread->loop(), std::move(*where), std::move(done))
         ->Start(thread, resolve);
   });
 }

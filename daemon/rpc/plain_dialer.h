@@ -2,12 +2,10 @@
 // before anything is said to it, or believed of it.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "daemon/rpc/limits.h"
 #include "onecopy/result.h"
 #include "transport/core/unique_function.h"
 #include "transport/os/event_loop.h"
@@ -21,14 +19,12 @@ namespace onecopy::rpc {
 class PlainDialer {
  public:
   using Resolver = Result<std::vector<os::HostPort>> (*)(const os::HostPort& where);
-  // A name has `limit` to be found, and each of its addresses to answer.
-  explicit PlainDialer(Resolver resolve = &os::Resolve,
-                       std::chrono::milliseconds limit = kHelloLimit);
+  explicit PlainDialer(Resolver resolve = &os::Resolve);
   ~PlainDialer();  // what is under way ends unanswered
 
   // Any thread. `done` runs once, on the thread `dial`, unless this goes before: a connection whose
   // far end has begun to speak and has passed CheckPlainPeer; UNAVAILABLE where nobody is there,
-  // DEADLINE_EXCEEDED where nobody speaks within the limit, PERMISSION_DENIED (ACCESS_DENIED) where
+  // DEADLINE_EXCEEDED where nobody speaks within 3 s, PERMISSION_DENIED (ACCESS_DENIED) where
   // somebody else does. The addresses of a name have as long each, and do not wait for each other;
   // the first that speaks counts.
   using Done = UniqueFunction<void(Result<os::UniqueFd>)>;
@@ -37,7 +33,6 @@ class PlainDialer {
  private:
   class Attempt;
   const Resolver resolve_;
-  const std::chrono::milliseconds limit_;
   const std::shared_ptr<os::LoopThread> thread_;
 };
 

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "daemon/rpc/convert_peer.h"
-#include "daemon/rpc/limits.h"
 #include "daemon/rpc/peer_address.h"
 
 namespace onecopy::rpc {
@@ -13,6 +12,7 @@ using engine::Reply;
 using engine::StatusReply;
 using Stub = v1::PeerService::Stub;
 
+constexpr std::chrono::seconds kHello{3};
 constexpr std::chrono::seconds kNegotiation{10};
 constexpr std::chrono::minutes kAllocation{2};   // memory is zeroed, and registered with devices
 constexpr std::chrono::minutes kWholeRange{10};  // what may read a whole range for its checksum
@@ -29,19 +29,17 @@ template <typename Request, typename Message, typename Then>
 void RemoteNode::Call(const std::string& caller, const PeerMethod& method,
                       OutgoingCalls::Start<Request, Message> start, const Request& request,
                       Then then) {
-  auto ask = [this, caller, method, start, request,
-              then = std::move(then)](Result<PeerChannel::Line> line) mutable {
+  channel_->Connect([this, caller, method, start, request,
+                     then = std::move(then)](Result<PeerChannel::Line> line) mutable {
     if (!line.ok()) return then(line.status(), Message(), std::string());
     calls_.Call<Request, Message>(
         *line->stub, start, request, caller, method.timeout,
         [channel = channel_, line = *line, method, then = std::move(then)](
             const grpc::Status& status, const Message& message, const std::string& peer) mutable {
-          if (status.ok()) channel->Answered(line);
           then(status.ok() ? OkStatus() : channel->Explain(method, line, status), message,
                line.peer.empty() ? peer : line.peer);
         });
-  };
-  channel_->Connect(method, std::move(ask));
+  });
 }
 
 template <typename Request, typename Message, typename T, typename Complete>
@@ -72,7 +70,7 @@ void RemoteNode::Hello(const std::string& caller, engine::HelloRequest request,
                        Reply<engine::HelloReply> reply) {
   v1::HelloRequest message;
   Print(request, &message);
-  Ask(caller, {"Hello", kHelloLimit}, &Stub::AsyncHello, message, std::move(reply),
+  Ask(caller, {"Hello", kHello}, &Stub::AsyncHello, message, std::move(reply),
       [](engine::HelloReply& hello, const std::string& peer) {
         hello.self.address = CompleteAddress(hello.self.address, peer);
         return OkStatus();

@@ -57,10 +57,6 @@ struct Options {
   std::vector<ExportOptions> exports;
 
   std::chrono::milliseconds heartbeat{5000};
-  // How long a greeting may take before it counts as not answered; an answer after that is taken.
-  std::chrono::milliseconds hello_patience{3000};
-  // How long one that is not answered keeps others from being made (Introductions).
-  std::chrono::milliseconds introduction_turn{1000};
   std::chrono::milliseconds reconnect_delay_min{100};
   std::chrono::milliseconds reconnect_delay_max{10000};
   std::chrono::milliseconds stall_timeout{30000};

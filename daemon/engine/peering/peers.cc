@@ -17,20 +17,12 @@ constexpr int kMaxMisses = 3;  // heartbeats without an answer, before a peer co
 constexpr std::chrono::seconds kConnectGrace{3};
 // An attempt that has not been answered for so long may have been lost on the way.
 constexpr std::chrono::seconds kStaleAttempt{1};
-// Of one peer, those that are late included.
-constexpr size_t kMaxAttempts = 4;
 // Asking all backends what they can do costs more than a heartbeat does.
 constexpr std::chrono::seconds kDescribeEvery{10};
 constexpr size_t kMaxPeers = 4096;
 // Causes that are logged of one time out of reach: each once, as they may take turns.
 constexpr size_t kMaxTold = 8;
 constexpr std::chrono::seconds kLogRefusalsEvery{10};  // those between two are counted
-
-// Longer or shorter by up to a quarter, so that nodes do not greet each other in step.
-std::chrono::milliseconds Spread(std::chrono::milliseconds pause) {
-  const auto half = static_cast<uint64_t>(pause.count() / 2 + 1);
-  return pause * 3 / 4 + std::chrono::milliseconds(static_cast<int64_t>(os::RandomNumber() % half));
-}
 
 }  // namespace
 
@@ -47,9 +39,9 @@ struct Peers::Peer {
   NodeCapability capabilities;
   uint64_t generation = 0;  // of the capabilities
   int misses = 0;
-  int failures = 0;             // in a row, for the pauses
-  std::set<uint64_t> attempts;  // greetings under way whose answers would be news
-  bool greeting = false;        // the newest of them is not late yet
+  int failures = 0;      // in a row, for the pauses
+  uint64_t attempt = 0;  // the newest greeting; answers to older ones are dropped
+  bool greeting = false;
   os::Clock::time_point greeting_since{};
   os::EventLoop::TimerId timer = 0;
   std::vector<std::pair<uint64_t, Reply<PeerApi*>>> waiting;
@@ -61,11 +53,7 @@ Peers::Peers(Context& context, Catalog& catalog, PeerDialer& dialer)
       catalog_(catalog),
       dialer_(dialer),
       admission_(context.options),
-      presence_(context),
-      introductions_(context, [this](const std::string& name) {
-        const auto found = peers_.find(name);
-        if (found != peers_.end()) Greet(*found->second);
-      }) {}
+      presence_(context) {}
 
 Peers::~Peers() = default;
 
@@ -75,7 +63,7 @@ void Peers::Start(const std::string& address) {
     if (options.address.empty()) continue;
     Peer& peer = Ensure(options.name, options.address);
     peer.configured = true;
-    GreetSoon(peer, false);
+    Greet(peer);
   }
 }
 
@@ -104,7 +92,7 @@ void Peers::Configure(const std::vector<PeerOptions>& peers) {
       if (listener_.distrusted) listener_.distrusted(peer.name, why);
       Redial(peer);
     }
-    if (peer.state == NodeState::kDisconnected) GreetSoon(peer, false);
+    if (peer.state == NodeState::kDisconnected) Greet(peer);
   }
 }
 
@@ -117,20 +105,17 @@ void Peers::Forget(const std::string& name) {
   context_.loop.CancelTimer(peer.timer);
   for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(why);
   peers_.erase(name);
-  introductions_.Ended(name);
 }
 
 void Peers::Redial(Peer& peer) {
   peer.api.reset();
-  context_.loop.CancelTimer(std::exchange(peer.timer, 0));
   peer.greeting = false;
-  peer.attempts.clear();  // whatever comes of them was said at another address
+  ++peer.attempt;
 }
 
 void Peers::Stop() {
   stopped_ = true;
   presence_.Stop();
-  introductions_.Stop();
   for (auto& [name, peer] : peers_) {
     context_.loop.CancelTimer(peer->timer);
     peer->api.reset();
@@ -194,12 +179,6 @@ void Peers::TellAll() {
 
 void Peers::Dial(Peer& peer) { peer.api = dialer_.Dial(peer.name, peer.address); }
 
-void Peers::GreetSoon(Peer& peer, bool there) {
-  if (stopped_) return;
-  if (IsConnected(peer.name)) return Greet(peer);
-  introductions_.Await(peer.name, there);
-}
-
 void Peers::Greet(Peer& peer) {
   if (stopped_ || peer.greeting) return;
   context_.loop.CancelTimer(std::exchange(peer.timer, 0));
@@ -211,56 +190,27 @@ void Peers::Greet(Peer& peer) {
   request.known_generation = peer.generation;
   peer.greeting = true;
   peer.greeting_since = os::Clock::now();
-  peer.timer = context_.loop.RunAfter(context_.options.hello_patience,
-                                      [this, name = peer.name] { OnOverdue(name); });
-  peer.attempts.insert(++last_attempt_);
   peer.api->Hello(context_.node(), std::move(request),
-                  [this, name = peer.name, attempt = last_attempt_](Result<HelloReply> reply) {
+                  [this, name = peer.name, attempt = ++peer.attempt](Result<HelloReply> reply) {
                     OnGreeted(name, attempt, std::move(reply));
                   });
 }
 
-void Peers::OnOverdue(const std::string& name) {
-  Peer& peer = *peers_.at(name);
-  peer.timer = 0;
-  peer.greeting = false;
-  // An attempt before that ended knows more of why.
-  const bool known = !IsConnected(name) && peer.why.code() == Code::kDeadlineExceeded;
-  const Status why(Code::kDeadlineExceeded, reasons::kPeerDown,
-                   "peer " + name + " (" + peer.address + ") has not answered Hello within " +
-                       FormatDuration(context_.options.hello_patience));
-  Missed(peer, known ? Status(peer.why) : why);
-}
-
-void Peers::Missed(Peer& peer, const Status& why) {
-  introductions_.Ended(peer.name);
-  // A refused connection is news; a late answer may only mean that the machine is busy.
-  if (IsConnected(peer.name) && why.code() == Code::kDeadlineExceeded &&
-      ++peer.misses < kMaxMisses) {
-    return Schedule(peer, Spread(context_.options.heartbeat));
-  }
-  ++peer.failures;
-  SetState(peer, NodeState::kDisconnected, why);
-  Schedule(peer, Backoff(peer));
-}
-
 void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply) {
   const auto found = peers_.find(name);
-  if (stopped_ || found == peers_.end()) return;
+  if (stopped_ || found == peers_.end() || found->second->attempt != attempt) return;
   Peer& peer = *found->second;
-  const bool in_time =
-      peer.greeting && !peer.attempts.empty() && attempt == *peer.attempts.rbegin();
-  if (peer.attempts.erase(attempt) == 0) return;
-  if (!reply.ok() && !in_time) {
-    // It was counted when it was late, but only now says what is wrong.
-    if (!IsConnected(name)) SetState(peer, NodeState::kDisconnected, reply.status());
-    return;
-  }
   peer.greeting = false;
-  if (!reply.ok()) return Missed(peer, reply.status());
-  // What was asked before that would say nothing new.
-  peer.attempts.erase(peer.attempts.begin(), peer.attempts.lower_bound(attempt));
-  introductions_.Ended(name);
+  if (!reply.ok()) {
+    const bool was_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
+    // A refused connection is news; a late answer may only mean that the machine is busy.
+    if (was_up && reply.status().code() == Code::kDeadlineExceeded && ++peer.misses < kMaxMisses) {
+      return Schedule(peer, context_.options.heartbeat);
+    }
+    ++peer.failures;
+    SetState(peer, NodeState::kDisconnected, reply.status());
+    return Schedule(peer, Backoff(peer));
+  }
   peer.misses = 0;
   peer.heard = os::Clock::now();
   if (Status wrong = Learn(peer, std::move(reply->self)); !wrong.ok()) {
@@ -275,7 +225,7 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
   } else {
     SetState(peer, NodeState::kConnected, OkStatus());
   }
-  Schedule(peer, Spread(context_.options.heartbeat));
+  Schedule(peer, context_.options.heartbeat);
 }
 
 Status Peers::Learn(Peer& peer, Introduction introduction) {
@@ -353,16 +303,19 @@ void Peers::Schedule(Peer& peer, std::chrono::milliseconds delay) {
   peer.timer = context_.loop.RunAfter(delay, [this, name = peer.name] {
     Peer& due = *peers_.at(name);
     due.timer = 0;
-    GreetSoon(due, false);
+    Greet(due);
   });
 }
 
-// Doubles from the least to the most pause.
-std::chrono::milliseconds Peers::Backoff(const Peer& peer) const {
+// Doubles from the least to the most pause, and is spread by a quarter so that nodes do not dial in
+// step.
+std::chrono::milliseconds Peers::Backoff(Peer& peer) {
   const int doublings = std::min(peer.failures - 1, 20);
   const auto pause = std::min(context_.options.reconnect_delay_min * (int64_t{1} << doublings),
                               context_.options.reconnect_delay_max);
-  return Spread(pause);
+  const auto spread = static_cast<uint64_t>(pause.count() / 2 + 1);
+  return pause * 3 / 4 +
+         std::chrono::milliseconds(static_cast<int64_t>(os::RandomNumber() % spread));
 }
 
 void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) {
@@ -398,7 +351,7 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
   // not to.
   if (!is_up || restarted || peer.introduction.draining != request.self.draining) {
     peer.failures = 0;
-    GreetSoon(peer, true);
+    Greet(peer);
   }
   reply(std::move(answer));
 }
@@ -438,8 +391,10 @@ void Peers::WhenConnected(const std::string& name, Reply<PeerApi*> reply) {
   // On a wire that has just been mended an attempt from before may need longer than the grace.
   Peer& down = *peer->second;
   const bool stale = down.greeting && os::Clock::now() - down.greeting_since > kStaleAttempt;
-  if (stale && down.waiting.empty() && down.attempts.size() < kMaxAttempts) {
+  if (stale && down.waiting.empty()) {
     down.greeting = false;
+    ++down.attempt;
+    Dial(down);
   }
   const uint64_t ticket = os::RandomNumber();
   down.waiting.emplace_back(ticket, std::move(reply));

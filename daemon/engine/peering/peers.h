@@ -14,7 +14,6 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/admission.h"
 #include "daemon/engine/peering/catalog.h"
-#include "daemon/engine/peering/introductions.h"
 #include "daemon/engine/peering/presence.h"
 
 namespace onecopy::engine {
@@ -23,11 +22,9 @@ namespace onecopy::engine {
 inline constexpr uint32_t kProtocolMin = 1;
 inline constexpr uint32_t kProtocolMax = 1;
 
-// Engine thread. Each peer is greeted when it is first known (in turns: see Introductions) and then
-// again and again, as a heartbeat; one that does not answer is tried with growing pauses for ever.
-// A greeting that has not been answered for a while counts as failed, and its answer is taken all
-// the same when it comes, unless a later one was answered first. A node that calls, and that
-// Admission lets in, becomes a peer although its address is not configured.
+// Engine thread. Each peer is greeted when it is first known and then again and again, as a
+// heartbeat; one that does not answer is tried with growing pauses for ever. A node that calls, and
+// that Admission lets in, becomes a peer although its address is not configured.
 class Peers {
  public:
   Peers(Context& context, Catalog& catalog, PeerDialer& dialer);
@@ -99,18 +96,13 @@ class Peers {
   void Dial(Peer& peer);
   void Redial(Peer& peer);  // at its address, which is another one than before
   void Forget(const std::string& name);
-  // Greets it now or, one that is not connected, when it has its turn; `there`: it has just called.
-  void GreetSoon(Peer& peer, bool there);
   void Greet(Peer& peer);
-  void OnOverdue(const std::string& name);
-  // It has not answered: what follows.
-  void Missed(Peer& peer, const Status& why);
   void OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply);
   // Takes what the other side said of itself; what is wrong with it, if anything.
   Status Learn(Peer& peer, Introduction introduction);
   void SetState(Peer& peer, NodeState state, const Status& why);
   void Schedule(Peer& peer, std::chrono::milliseconds delay);
-  std::chrono::milliseconds Backoff(const Peer& peer) const;
+  std::chrono::milliseconds Backoff(Peer& peer);
   Status DownStatus(const Peer& peer) const;
   NodeInfo DescribePeer(const Peer& peer) const;
 
@@ -119,13 +111,11 @@ class Peers {
   PeerDialer& dialer_;
   Admission admission_;
   Presence presence_;
-  Introductions introductions_;
   os::Clock::time_point next_refusal_logged_{};
   uint64_t refusals_not_logged_ = 0;
   std::map<std::string, std::unique_ptr<Peer>> peers_;
   Listener listener_;
-  uint64_t last_attempt_ = 0;  // greetings of all peers are numbered
-  std::string address_;        // empty before Start
+  std::string address_;  // empty before Start
   bool stopped_ = false;
 };
 

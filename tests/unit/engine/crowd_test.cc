@@ -1,9 +1,6 @@
-// Many peers: few greetings at a time, none of whose answers is lost, no probe that nobody needs,
-// and none that is not understood.
+// Many peers: no probe that nobody needs, and none that is not understood.
 #include <algorithm>
 #include <atomic>
-#include <deque>
-#include <mutex>
 
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
@@ -23,11 +20,6 @@ constexpr size_t kPeers = 64;
 struct Crowd {
   uint32_t newer = 0;  // by so many versions is their protocol newer than any of who asks
   std::atomic<size_t> hellos{0};
-  std::atomic<bool> hold{false};  // answers to hellos: until they are taken out of `held`
-  std::mutex mutex;
-  std::deque<Task> held;
-  size_t unanswered = 0;  // with `hold`: now, and the most there were at a time
-  size_t most_unanswered = 0;
   std::atomic<size_t> probes{0};
   std::array<std::atomic<size_t>, kPeers> connects{};
 };
@@ -64,12 +56,7 @@ class FakePeer final : public PeerApi {
     verbs.nics = {nic};
     can.links = {tcp, verbs};
     answer.self.capabilities = can;
-    if (!crowd_.hold) return reply(std::move(answer));
-    const std::lock_guard lock(crowd_.mutex);
-    crowd_.most_unanswered = std::max(crowd_.most_unanswered, ++crowd_.unanswered);
-    crowd_.held.push_back([reply = std::move(reply), answer = std::move(answer)]() mutable {
-      reply(std::move(answer));
-    });
+    reply(std::move(answer));
   }
   void Connect(const std::string&, ConnectRequest, Reply<ConnectReply> reply) override {
     ++crowd_.connects[number_];
@@ -151,12 +138,9 @@ class CrowdDialer final : public PeerDialer {
 
 // One real engine in the crowd.
 struct CrowdRig {
-  explicit CrowdRig(uint32_t newer = 0, const std::function<void(Options&)>& change = {},
-                    bool hold = false)
-      : dialer(crowd), nics(std::make_shared<FakeNics>()) {
+  explicit CrowdRig(uint32_t newer = 0) : dialer(crowd), nics(std::make_shared<FakeNics>()) {
     REQUIRE_OK(log::SetLevel("error"));
     crowd.newer = newer;
-    crowd.hold = hold;
     Options options;
     options.node = "here";
     options.version = "test";
@@ -168,7 +152,6 @@ struct CrowdRig {
     for (size_t i = 0; i < kPeers; ++i) {
       options.peers.push_back({"peer" + std::to_string(i), "127.0.0.1:1", std::nullopt});
     }
-    if (change) change(options);
     std::vector<std::unique_ptr<Memory>> memories;
     Backend<Memory> host = host::Describe();
     memories.push_back(std::move(*host.create({"here", Settings(host.settings), {}, {}})));
@@ -198,19 +181,6 @@ struct CrowdRig {
     return static_cast<size_t>(
         std::count_if(nodes->items.begin(), nodes->items.end(),
                       [state](const NodeInfo& node) { return !node.self && node.state == state; }));
-  }
-  // Gives the oldest answer that is held; false where there is none.
-  bool AnswerOldest() {
-    Task answer;
-    {
-      const std::lock_guard lock(crowd.mutex);
-      if (crowd.held.empty()) return false;
-      answer = std::move(crowd.held.front());
-      crowd.held.pop_front();
-      --crowd.unanswered;
-    }
-    engine->loop().Post(std::move(answer));
-    return true;
   }
   size_t connects() const {
     size_t all = 0;
@@ -270,53 +240,6 @@ TEST_CASE("64 peers are met without one probe, and one is probed when a transfer
     // Once for each link.
     CHECK(rig.crowd.connects[i] == (i == 7 ? 2 : 0));
   }
-}
-
-TEST_CASE("of 64 peers that are met at once, eight are greeted at a time") {
-  CrowdRig rig(
-      0,
-      [](Options& options) {
-        options.heartbeat = std::chrono::hours(1);
-        options.hello_patience = std::chrono::minutes(10);
-        options.introduction_turn = std::chrono::minutes(10);
-      },
-      true);
-  while (rig.connected() < kPeers) {
-    if (!rig.AnswerOldest()) std::this_thread::yield();
-  }
-  CHECK(rig.crowd.hellos == kPeers);
-  CHECK(rig.crowd.most_unanswered == 8);
-}
-
-TEST_CASE("a peer that is silent keeps no other one from being greeted") {
-  CrowdRig rig(
-      0,
-      [](Options& options) {
-        options.heartbeat = std::chrono::hours(1);
-        options.hello_patience = std::chrono::minutes(10);
-        options.introduction_turn = std::chrono::milliseconds(5);
-      },
-      true);
-  // None has been answered.
-  while (rig.crowd.hellos < kPeers) std::this_thread::yield();
-  CHECK(rig.connected() == 0);
-}
-
-TEST_CASE("an answer to a greeting that was late is taken") {
-  CrowdRig rig(
-      0,
-      [](Options& options) {
-        options.heartbeat = std::chrono::hours(1);
-        options.hello_patience = std::chrono::milliseconds(5);
-        options.reconnect_delay_min = options.reconnect_delay_max = std::chrono::milliseconds(1);
-        options.peers.resize(1);
-      },
-      true);
-  // The first two count as not answered, as a third is under way.
-  while (rig.crowd.hellos < 3) std::this_thread::yield();
-  CHECK(rig.connected() == 0);
-  REQUIRE(rig.AnswerOldest());
-  while (rig.connected() == 0) std::this_thread::yield();
 }
 
 TEST_CASE("a peer without a protocol in common is shown as that, and asked for nothing") {

@@ -3,13 +3,11 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <future>
 #include <thread>
 
 #include "tests/support/catch.h"
-#include "transport/os/socket_mark.h"
 
 namespace plain_dialer_test {
 namespace {
@@ -28,18 +26,12 @@ class Listener {
   // To the next one who connects.
   void Speak() {
     speaker_ = std::jthread([this] {
-      Take();
-      Say();
+      pollfd comes{socket_.get(), POLLIN, 0};
+      ::poll(&comes, 1, -1);
+      taken_ = os::UniqueFd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      (void)!::send(taken_.get(), "x", 1, MSG_NOSIGNAL);
     });
   }
-  // Takes the next one who connects: its port.
-  uint16_t Take() {
-    pollfd comes{socket_.get(), POLLIN, 0};
-    ::poll(&comes, 1, -1);
-    taken_ = os::UniqueFd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    return os::PeerAddress(taken_.get())->port;
-  }
-  void Say() { (void)!::send(taken_.get(), "x", 1, MSG_NOSIGNAL); }
 
  private:
   os::UniqueFd socket_;
@@ -73,24 +65,10 @@ TEST_CASE("where none of the addresses speaks, that is said once all have had th
   Listener silent;
   Listener another;
   addresses = {silent.address(), another.address()};
-  PlainDialer dialer(&Resolve, std::chrono::milliseconds(500));
+  PlainDialer dialer(&Resolve);
   CHECK(Dial(dialer).status().code() == Code::kDeadlineExceeded);
   addresses = {};
   CHECK(Dial(dialer).status().code() == Code::kUnavailable);
-}
-
-TEST_CASE("a listener of this machine is told at once which process connects, until it speaks") {
-  Listener listener;
-  addresses = {listener.address()};
-  PlainDialer dialer(&Resolve);
-  std::promise<Result<os::UniqueFd>> promise;
-  dialer.Dial("a-name:7701",
-              [&promise](Result<os::UniqueFd> outcome) { promise.set_value(std::move(outcome)); });
-  const uint16_t port = listener.Take();
-  CHECK(os::MarkedHolder(port) == ::getpid());
-  listener.Say();
-  REQUIRE(promise.get_future().get().ok());
-  CHECK(os::MarkedHolder(port) == std::nullopt);
 }
 
 }  // namespace plain_dialer_test
