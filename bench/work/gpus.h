@@ -14,7 +14,7 @@ namespace onecopy::bench {
 // least one. Else the reason why there is none.
 Result<std::vector<MemoryCapability>> UsableGpus(const Node& node);
 
-// Two GPUs of a node that reach each other, or why there are none.
+// Two GPUs of a node that reach each other, or why none do.
 Status CheckPeers(const std::vector<MemoryCapability>& gpus);
 
 }  // namespace onecopy::bench

@@ -1,4 +1,4 @@
-// Inside the configuration: the users to whom a right to files is given.
+// Users in the configuration that have a right to files.
 #pragma once
 
 #include <cstdint>

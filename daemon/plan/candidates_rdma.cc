@@ -18,7 +18,7 @@ enum class Progress { kNoDevice, kMissing, kNotViable, kUnlikeVersions, kUnreach
 struct OverLink {
   std::vector<Candidate> candidates;
   Progress progress = Progress::kMissing;
-  Viability why;  // why there is no candidate
+  Viability why;  // the reason, if no candidate was found
 };
 
 OverLink Stopped(Progress progress, Viability why) {

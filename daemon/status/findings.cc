@@ -99,7 +99,7 @@ void AddShortages(const engine::Figures& figures, Findings& findings) {
     findings.Add("QUOTA_NEARLY_USED", Severity::kNote,
                  std::to_string(quota.used) + " of " + std::to_string(quota.limit) +
                      " of [limits] " + quota.what + " are used",
-                 "`onecopy node show` says by whom, to administrators");
+                 "as an administrator, run `onecopy node show`: it lists the users");
   }
   const auto waits = [&](const engine::SlotFigures& half, const std::string& purpose) {
     if (half.waiting == 0) return;

@@ -172,7 +172,7 @@ struct NodeWays {
   std::vector<WayFigures> ways;
 };
 
-// A device of this node, or what it would be reached by where there is none.
+// A device of this node; if the node has none of its kind, what it would be reached by.
 struct DeviceFigures {
   std::string kind = {};  // "gpu", "nic", "drive", "link", "store"
   std::string name = {};

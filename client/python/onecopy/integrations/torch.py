@@ -33,10 +33,10 @@ _allocators: dict[str, Any] = {}  # by the name of the function that allocates
 
 
 def pool(node: Node | DevicePool | None = None, device: Any = None, **options: Any) -> Any:
-    """A torch.cuda.MemPool, for torch.cuda.use_mem_pool, whose memory is of a pool of `node` (None: of connect()'s) on
-    `device` (None: the current GPU). `options`: as Node.pool's; or `node` is such a pool. Once for each GPU: a second
-    call without a node or with the same pool gives another MemPool of it. torch raises torch.OutOfMemoryError where the pool has no
-    more; last_error() says why. Raises FailedPrecondition (NO_DRIVER, NO_GPU) where there is no GPU."""
+    """Makes a torch.cuda.MemPool, for torch.cuda.use_mem_pool, out of a pool of `node` (None: of connect()'s) on `device`
+    (None: the current GPU). `options` are those of Node.pool; `node` may be such a pool itself. Each GPU has one pool: a
+    second call without a node, or with the same pool, makes another MemPool of it. When the pool is full, torch raises
+    torch.OutOfMemoryError, and last_error() gives the reason. Without a GPU, raises FailedPrecondition (NO_DRIVER, NO_GPU)."""
     _install(node, device, options)
     return _torch.cuda.MemPool(_allocator("onecopy_torch_malloc").allocator())
 
