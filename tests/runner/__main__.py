@@ -80,7 +80,7 @@ def _run(arguments, outcome):
         elif name == suites.PACKAGES:
             _run_packages(root, preset, prebuilt, logs / name, required, outcome)
         elif name in suites.PYTHON:
-            _run_python(root, name, build, preset, prebuilt, logs / name, env, required, outcome)
+            _run_python(root, name, build, preset, prebuilt, logs / name, env, required, outcome, attempts)
         else:
             _run_suite(root, name, found.get(name, ()), required, preset, env, logs / name, outcome, attempts)
 
@@ -98,12 +98,12 @@ def _build(root, build, preset, found, wanted, everything):
         builder.compile_targets(root, build, sorted(targets))
 
 
-def _run_python(root, name, build, preset, prebuilt, logs, env, required, outcome):
+def _run_python(root, name, build, preset, prebuilt, logs, env, required, outcome, attempts):
     if prebuilt or preset != "release":
         why = "it builds its wheel from these sources" if prebuilt else "Python is not built with a sanitizer"
         outcome.case(report.FAIL if required else report.SKIP, name, why)
         return
-    python_suite.run(root, name, build, logs, env, outcome)
+    python_suite.run(root, name, build, logs, env, outcome, attempts)
 
 
 def _run_packages(root, preset, prebuilt, logs, required, outcome):

@@ -5,6 +5,7 @@ CUDA libraries, Ray, CuPy, Numba and RMM (3 GB), and vLLM's Python files (700 MB
 the build folder.
 """
 
+import dataclasses
 import hashlib
 import pathlib
 import shutil
@@ -30,6 +31,13 @@ _LOG_LINES = 200
 _LEAK = "nanobind: leaked"  # what pytest's own process says at its end, as in tests/python/conftest.py
 
 
+@dataclasses.dataclass(frozen=True)
+class _Task:
+    """A file of tests, and what its cases' names begin with."""
+    path: pathlib.Path
+    label: str
+
+
 class _Failed(Exception):
     """What failed, and the last lines of what it said."""
 
@@ -38,8 +46,9 @@ class _Failed(Exception):
         self.lines = log.read_text(errors="replace").splitlines()[-60:]
 
 
-def run(root, name, build, logs, env, outcome):
-    """Runs the suite with the daemons of `build`. `logs` is the folder for output."""
+def run(root, name, build, logs, env, outcome, attempts=None):
+    """Runs the suite with the daemons of `build`. `logs` is the folder for output. `attempts` are the run's second
+    attempts, if it has them: of files of tests, each run whole."""
     try:
         wheel = _build_wheel(root, logs)
         python = _environment(root, name, wheel, logs)
@@ -50,13 +59,23 @@ def run(root, name, build, logs, env, outcome):
         return
     env = dict(env, ONECOPY_BIN_DIR=str(build / "bin"))
     options = ["-p", "no:cacheprovider"]
-    _tests(name, [python, "-m", "pytest", *options, root / "tests/python"], env, logs / "pytest", outcome)
+    tasks = [_Task(path, f"{name}/{path.stem}") for path in sorted((root / "tests/python").glob("test_*.py"))]
+
+    def run_files(chosen, on_case):
+        files = [task.path for task in chosen]
+        _tests(name, [python, "-m", "pytest", *options, *files], env, logs / "pytest", outcome, on_case)
+
+    if attempts:
+        attempts.run(tasks, run_files)
+    else:
+        run_files(tasks, outcome.case)
     if name == "python":  # what needs no package of ours has a virtual environment of its own
-        _tests(name, [root / "tests/python/grpc_only/run", build / "bin", *options], env, logs / "grpc_only", outcome)
+        command = [root / "tests/python/grpc_only/run", build / "bin", *options]
+        _tests(name, command, env, logs / "grpc_only", outcome, outcome.case)
 
 
-def _tests(name, command, env, record, outcome):
-    """Runs pytest and reports its cases. `record` is the path of what it writes, without a suffix."""
+def _tests(name, command, env, record, outcome, on_case):
+    """Runs pytest and gives each case to `on_case`. `record` is the path of what it writes, without a suffix."""
     log, results = record.with_suffix(".log"), record.with_suffix(".xml")
     results.unlink(missing_ok=True)
     place = tempfile.mkdtemp(prefix="onecopy-test.")
@@ -66,7 +85,7 @@ def _tests(name, command, env, record, outcome):
         shutil.rmtree(place, ignore_errors=True)
     if not problem and _LEAK in log.read_text(errors="replace"):
         problem = "references to objects of the native module were lost"
-    failed = _report(name, results, outcome) if results.exists() else True
+    failed = _report(name, results, on_case) if results.exists() else True
     if problem or not results.exists():
         outcome.case(report.FAIL, f"{name}/{record.name}", problem or "pytest wrote no report")
     if problem or failed:
@@ -134,18 +153,25 @@ def _run(command, place, env, log):
     return ""
 
 
-def _report(name, results, outcome):
-    """Reports each case. Whether one failed."""
+def _report(name, results, on_case):
+    """Gives each case to `on_case`. Whether one failed."""
     failed = False
     for case in xml.etree.ElementTree.parse(results).getroot().iter("testcase"):
-        label = f"{name}/{case.get('classname').rpartition('.')[2]}: {case.get('name')}"
+        label = _label(name, case)
         problem = next((child for child in case if child.tag in ("failure", "error")), None)
         skipped = case.find("skipped")
         if problem is not None:
             failed = True
-            outcome.case(report.FAIL, label, detail=(problem.text or "").splitlines()[-30:])
+            on_case(report.FAIL, label, "", (problem.text or "").splitlines()[-30:])
         elif skipped is not None:
-            outcome.case(report.SKIP, label, skipped.get("message", ""))
+            on_case(report.SKIP, label, skipped.get("message", ""), ())
         else:
-            outcome.case(report.OK, label)
+            on_case(report.OK, label, "", ())
     return failed
+
+
+def _label(name, case):
+    """As SUITE/FILE: [CLASS.]TEST. The file is the last part of the class's name that is a file's of tests."""
+    parts = case.get("classname").split(".")
+    file = max((n for n, part in enumerate(parts) if part.startswith("test_")), default=len(parts) - 1)
+    return f"{name}/{parts[file]}: {'.'.join([*parts[file + 1:], case.get('name')])}"
