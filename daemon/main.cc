@@ -147,6 +147,7 @@ engine::Options EngineOptions(const Configured& configured, Topology topology) {
   options.reconnect_delay_min = config.reconnect_delay_min;
   options.reconnect_delay_max = config.reconnect_delay_max;
   options.stall_timeout = config.stall_timeout;
+  options.resume_for = config.resume_for;
   options.drain_timeout = config.drain_timeout;
   options.keep_transfers = config.keep_transfers;
   options.limits = EngineLimits(config.limits);

@@ -103,6 +103,7 @@ class Binder {
         std::chrono::microseconds(sections_.at("ring").settings.Integer("spin_microseconds"));
     const Settings& transfers = sections_.at("transfers").settings;
     config_.stall_timeout = transfers.Duration("stall_timeout");
+    config_.resume_for = transfers.Duration("resume_for");
     config_.drain_timeout = transfers.Duration("drain_timeout");
     config_.keep_transfers = static_cast<uint32_t>(transfers.Integer("keep"));
     config_.reflection = sections_.at("api").settings.Bool("reflection");

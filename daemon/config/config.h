@@ -136,6 +136,7 @@ struct Config {
   std::chrono::microseconds ring_spin{0};
 
   std::chrono::milliseconds stall_timeout{0};
+  std::chrono::milliseconds resume_for{0};
   std::chrono::milliseconds drain_timeout{0};
   uint32_t keep_transfers = 0;
 

@@ -276,6 +276,9 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
        "",
        {Number("stall_timeout", kDuration, 30 * kSecond, {kSecond, kDay},
                "A transfer fails if none of its bytes move for this long."),
+        Number("resume_for", kDuration, 600 * kSecond, {0, kDay},
+               "How long a transfer that has lost its connection waits for the peer, if some of "
+               "its bytes have arrived; then it goes on with the others. 0: it fails."),
         Number("drain_timeout", kDuration, 30 * kSecond, {0, kDay},
                "How long running transfers may continue after SIGTERM before they are cancelled."),
         Number("keep", kInteger, 1000, {0, 1'000'000},

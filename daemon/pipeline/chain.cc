@@ -114,8 +114,9 @@ void Chain::FinishIfIdle() {
 
 void Chain::Finish() {
   const std::shared_ptr<Chain> keep = std::exchange(self_, nullptr);
-  places_ = {};
   ChainReport report;
+  report.arrived = places_.destination->arrived();
+  places_ = {};
   report.status = failure_;
   report.bytes = bytes_done();
   for (const StepTally& tally : tallies_) {

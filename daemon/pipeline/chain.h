@@ -33,7 +33,8 @@ struct Places {
 // What a chain did.
 struct ChainReport {
   Status status;
-  uint64_t bytes = 0;  // that reached the last place
+  uint64_t bytes = 0;    // that reached the last place
+  uint64_t arrived = 0;  // as Destination::arrived, of the last place
   std::vector<ExecutedStep> steps;
   std::vector<uint64_t> lane_bytes;  // by lane of the link
   double seconds = 0;                // from Start to the end of the last move

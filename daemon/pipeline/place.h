@@ -75,6 +75,9 @@ class Destination : public Sink {
  public:
   // Whether all of the payload has gone through here.
   virtual bool Complete() const = 0;
+  // Bytes from the payload's beginning on without a gap that have gone through here; 0 where a
+  // place does not say.
+  virtual uint64_t arrived() const { return 0; }
 };
 
 }  // namespace onecopy::pipeline

@@ -21,9 +21,14 @@ uint64_t PieceUpTo(uint64_t most, uint64_t position, uint64_t grain) {
 }  // namespace
 
 SourceRange::SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, LayoutRef layout,
-                         Cut cut)
-    : at_(at), bytes_(bytes), chunk_bytes_(chunk_bytes), layout_(std::move(layout)), cut_(cut) {
-  assert(chunk_bytes > 0 && cut.grain > 0);
+                         Cut cut, uint64_t skip)
+    : at_(at),
+      bytes_(bytes),
+      chunk_bytes_(chunk_bytes),
+      layout_(std::move(layout)),
+      cut_(cut),
+      next_(skip) {
+  assert(chunk_bytes > 0 && cut.grain > 0 && skip <= bytes);
 }
 
 std::optional<Chunk> SourceRange::Peek() {
@@ -38,6 +43,18 @@ void SourceRange::Take(uint64_t bytes) { next_ += bytes; }
 std::optional<Chunk> DestinationRange::Reserve(uint64_t offset, uint64_t bytes) {
   assert(offset <= bytes_ && bytes <= bytes_ - offset);
   return Chunk{offset, bytes, 0, layout_ == nullptr ? at_ + offset : at_};
+}
+
+void DestinationRange::Fill(const Chunk& chunk) {
+  if (chunk.offset != arrived_) {
+    ahead_[chunk.offset] = chunk.bytes;
+    return;
+  }
+  arrived_ += chunk.bytes;
+  while (!ahead_.empty() && ahead_.begin()->first == arrived_) {
+    arrived_ += ahead_.begin()->second;
+    ahead_.erase(ahead_.begin());
+  }
 }
 
 uint32_t SlotsTogether(uint64_t slot_bytes, uint32_t slots, uint64_t payload) {

@@ -23,11 +23,11 @@ struct Cut {
 // The payload where it lies: `bytes` from `at` on, handed out in pieces of at most `chunk_bytes`.
 // Where `cut` says so, whole grains go together, and what is before the first and behind the last
 // of them by itself. For the source's memory, and for memory of the peer that is read in place.
-// With a layout they lie as that says, from `at` on.
+// With a layout they lie as that says, from `at` on. The payload's first `skip` bytes are left out.
 class SourceRange final : public Source {
  public:
   SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, LayoutRef layout = nullptr,
-              Cut cut = {});
+              Cut cut = {}, uint64_t skip = 0);
 
   std::optional<Chunk> Peek() override;
   void Take(uint64_t bytes) override;
@@ -39,24 +39,27 @@ class SourceRange final : public Source {
   const uint64_t chunk_bytes_;
   const LayoutRef layout_;
   const Cut cut_;
-  uint64_t next_ = 0;
+  uint64_t next_;
 };
 
-// The memory in which the payload ends: there is always room.
+// The memory in which the payload ends: there is always room. Its first `arrived` bytes are there
+// already.
 class DestinationRange final : public Destination {
  public:
-  DestinationRange(uint64_t at, uint64_t bytes, LayoutRef layout = nullptr)
-      : at_(at), bytes_(bytes), layout_(std::move(layout)) {}
+  DestinationRange(uint64_t at, uint64_t bytes, LayoutRef layout = nullptr, uint64_t arrived = 0)
+      : at_(at), bytes_(bytes), layout_(std::move(layout)), arrived_(arrived) {}
 
   std::optional<Chunk> Reserve(uint64_t offset, uint64_t bytes) override;
-  void Fill(const Chunk& chunk) override { filled_ += chunk.bytes; }
-  bool Complete() const override { return filled_ == bytes_; }
+  void Fill(const Chunk& chunk) override;
+  bool Complete() const override { return arrived_ == bytes_; }
+  uint64_t arrived() const override { return arrived_; }
 
  private:
   const uint64_t at_;
   const uint64_t bytes_;
   const LayoutRef layout_;
-  uint64_t filled_ = 0;
+  uint64_t arrived_;
+  std::map<uint64_t, uint64_t> ahead_;  // what came before its turn: where it begins, and its bytes
 };
 
 // How many neighbouring slots make one chunk, where they are free, for a payload that still has

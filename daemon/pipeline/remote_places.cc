@@ -17,8 +17,9 @@ Status BadMessage(const char* what) {
 
 }  // namespace
 
-ExportedSlots::ExportedSlots(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes)
-    : slots_(std::move(slots)), channel_(channel), bytes_(bytes) {}
+ExportedSlots::ExportedSlots(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes,
+                             uint64_t skip)
+    : slots_(std::move(slots)), channel_(channel), bytes_(bytes), read_(skip) {}
 
 ExportedSlots::~ExportedSlots() {
   channel_.SetHandler(nullptr);
@@ -56,12 +57,13 @@ void ExportedSlots::OnMessage(const Message& message) {
 }
 
 RemoteSlots::RemoteSlots(Channel& channel, uint64_t bytes, uint64_t slot_bytes,
-                         std::shared_ptr<RemoteKey> first_key)
+                         std::shared_ptr<RemoteKey> first_key, uint64_t skip)
     : channel_(channel),
       bytes_(bytes),
       slot_bytes_(slot_bytes),
+      skip_(skip),
       first_key_(std::move(first_key)),
-      seen_(bytes / slot_bytes + (bytes % slot_bytes != 0 ? 1 : 0)) {}
+      seen_((bytes - skip) / slot_bytes + ((bytes - skip) % slot_bytes != 0 ? 1 : 0)) {}
 
 RemoteSlots::~RemoteSlots() {
   channel_.SetHandler(nullptr);
@@ -94,11 +96,11 @@ void RemoteSlots::OnMessage(const Message& message) {
   if (const auto* failed = std::get_if<FailedMessage>(&message))
     return NotifyChange(failed->status);
   const auto* full = std::get_if<FullMessage>(&message);
-  if (full == nullptr || full->offset % slot_bytes_ != 0 || full->offset >= bytes_ ||
-      full->bytes != std::min(slot_bytes_, bytes_ - full->offset)) {
+  if (full == nullptr || full->offset < skip_ || (full->offset - skip_) % slot_bytes_ != 0 ||
+      full->offset >= bytes_ || full->bytes != std::min(slot_bytes_, bytes_ - full->offset)) {
     return NotifyChange(BadMessage("it announced a chunk of another transfer"));
   }
-  auto seen = seen_[full->offset / slot_bytes_];
+  auto seen = seen_[(full->offset - skip_) / slot_bytes_];
   if (seen) return NotifyChange(BadMessage("it announced a chunk twice"));
   if (keys_.size() >= kMaxSlots || keys_.contains(full->index)) {
     return NotifyChange(BadMessage("it announced a slot that is already full"));

@@ -14,11 +14,13 @@
 namespace onecopy::pipeline {
 
 // At the owner: slots that are filled here and read by the peer. Filling one opens it and tells the
-// peer; its FREE message makes it free again. Complete when the peer has read everything.
+// peer; its FREE message makes it free again. Complete when the peer has read everything behind the
+// payload's first `skip` bytes.
 class ExportedSlots final : public Destination {
  public:
   // `channel` must outlive the ring.
-  ExportedSlots(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes);
+  ExportedSlots(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes,
+                uint64_t skip = 0);
   ~ExportedSlots() override;
 
   std::optional<Chunk> Reserve(uint64_t offset, uint64_t bytes) override;
@@ -32,17 +34,17 @@ class ExportedSlots final : public Destination {
   const std::shared_ptr<LentSlots> slots_;
   Channel& channel_;
   const uint64_t bytes_;
-  uint64_t read_ = 0;
+  uint64_t read_;
 };
 
 // At the reader: the owner's slots, full ones first come first served. What the owner says is
-// checked: each chunk of the payload comes exactly once.
+// checked: each chunk of the payload behind its first `skip` bytes comes exactly once.
 class RemoteSlots final : public Source {
  public:
   // `slot_bytes` as the owner said; `channel` must outlive the ring. The first key that comes is
   // kept in `first_key`, for the receipt.
   RemoteSlots(Channel& channel, uint64_t bytes, uint64_t slot_bytes,
-              std::shared_ptr<RemoteKey> first_key);
+              std::shared_ptr<RemoteKey> first_key, uint64_t skip = 0);
   ~RemoteSlots() override;
 
   std::optional<Chunk> Peek() override;
@@ -56,10 +58,11 @@ class RemoteSlots final : public Source {
   Channel& channel_;
   const uint64_t bytes_;
   const uint64_t slot_bytes_;
+  const uint64_t skip_;
   const std::shared_ptr<RemoteKey> first_key_;
   std::deque<Chunk> full_;
   std::map<uint32_t, RemoteKey> keys_;  // by slot, from FULL to FREE
-  std::vector<bool> seen_;              // by chunk of the payload
+  std::vector<bool> seen_;              // by chunk of what comes
 };
 
 }  // namespace onecopy::pipeline

@@ -386,6 +386,7 @@ Result<engine::PrepareRequest> Parse(const v1::PrepareRequest& in) {
   value.staged = in.staged();
   value.chunk_bytes = in.chunk_bytes();
   value.places = in.places();
+  value.arrived_bytes = in.arrived_bytes();
   if (in.nics_size() > kMaxNics) return BadField(at / "nics", "are too many");
   for (const std::string& nic : in.nics()) {
     ONECOPY_RETURN_IF_ERROR(CheckText(nic, at / "nics"));
@@ -411,6 +412,7 @@ void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out) {
   out->set_staged(value.staged);
   out->set_chunk_bytes(value.chunk_bytes);
   out->set_places(value.places);
+  out->set_arrived_bytes(value.arrived_bytes);
   for (const std::string& nic : value.nics) out->add_nics(ToUtf8(nic));
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   Print(value.transfer, out->mutable_transfer());
@@ -420,12 +422,14 @@ void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out) {
 Result<engine::PrepareReply> Parse(const v1::PrepareResponse& in) {
   engine::PrepareReply value;
   value.lent = {in.lent_offset_bytes(), in.lent_bytes()};
+  value.begins_at_bytes = in.begins_at_bytes();
   return value;
 }
 
 void Print(const engine::PrepareReply& value, v1::PrepareResponse* out) {
   out->set_lent_offset_bytes(value.lent.offset);
   out->set_lent_bytes(value.lent.bytes);
+  out->set_begins_at_bytes(value.begins_at_bytes);
 }
 
 Result<engine::FinishRequest> Parse(const v1::FinishRequest& in) {

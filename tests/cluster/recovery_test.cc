@@ -16,7 +16,9 @@ using namespace onecopy::testing;
 
 constexpr uint64_t kLarge = uint64_t{2} << 30;
 // So that a lost peer is greeted again soon.
-constexpr char kQuick[] = "[peering]\nheartbeat = \"200ms\"\nreconnect_delay_max = \"200ms\"\n";
+constexpr char kQuick[] =
+    "[peering]\nheartbeat = \"200ms\"\nreconnect_delay_max = \"200ms\"\n"
+    "[transfers]\nresume_for = \"0s\"\n";
 
 Json NodeIn(const Json& list, const std::string& name) {
   for (const Json& node : list) {

@@ -31,7 +31,7 @@ constexpr uint32_t kUid = 1001;
 
 const std::string kQuick = std::string(kSlowLanes) +
                            "[peering]\nheartbeat = \"200ms\"\nreconnect_delay_max = \"200ms\"\n"
-                           "[transfers]\nstall_timeout = \"2s\"\n";
+                           "[transfers]\nstall_timeout = \"2s\"\nresume_for = \"0s\"\n";
 
 std::set<std::string> NamesIn(const std::string& folder) {
   std::set<std::string> names;

@@ -14,7 +14,7 @@ using namespace onecopy::testing;
 // A lost peer is noticed and greeted again soon, and given up soon.
 const std::string kQuick = std::string(kSlowLanes) +
                            "[peering]\nheartbeat = \"200ms\"\nreconnect_delay_max = \"200ms\"\n"
-                           "[transfers]\nstall_timeout = \"1s\"\n";
+                           "[transfers]\nstall_timeout = \"1s\"\nresume_for = \"0s\"\n";
 // As kQuick, but nothing is given up before a deadline.
 const std::string kPatient = kSlowLanes;
 

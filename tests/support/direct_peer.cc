@@ -54,9 +54,10 @@ class DirectPeer final : public PeerApi {
   }
   void Prepare(const std::string& caller, PrepareRequest request,
                Reply<PrepareReply> reply) override {
-    Call<PrepareReply>("Prepare", std::move(reply), [caller, request](PeerApi& api, auto answer) {
-      api.Prepare(caller, request, std::move(answer));
-    });
+    Call<PrepareReply>("Prepare", Changed(std::move(reply)),
+                       [caller, request](PeerApi& api, auto answer) {
+                         api.Prepare(caller, request, std::move(answer));
+                       });
   }
   void Finish(const std::string& caller, FinishRequest request, Reply<FinishReply> reply) override {
     Call<FinishReply>("Finish", std::move(reply), [caller, request](PeerApi& api, auto answer) {

@@ -155,7 +155,8 @@ class EngineCluster {
   std::map<std::string, size_t> calls_ ONECOPY_GUARDED_BY(mutex_);
   using Changes = std::tuple<
       std::function<void(engine::OpenProbeReply&)>, std::function<void(engine::OpenRangeReply&)>,
-      std::function<void(engine::OpenPushReply&)>, std::function<void(engine::MemoryExport&)>>;
+      std::function<void(engine::OpenPushReply&)>, std::function<void(engine::MemoryExport&)>,
+      std::function<void(engine::PrepareReply&)>>;
   Changes changes_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<EngineNode>> nodes_;
   friend class EngineNode;

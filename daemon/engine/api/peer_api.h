@@ -126,11 +126,13 @@ struct PrepareRequest {
   std::optional<TransferInfo> series = {};  // as in StartRequest
   std::vector<std::string> nics = {};  // of the source, that the reader is going to read through
   bool places = false;                 // the reader reads by Reservation::place
+  uint64_t arrived_bytes = 0;  // staged: of the payload's beginning, that need not be sent again
 };
 
 // Over a connection, what else there is to know comes through the channel.
 struct PrepareReply {
-  ByteRange lent = {};  // by loan: what of the lent memory may be read
+  ByteRange lent = {};           // by loan: what of the lent memory may be read
+  uint64_t begins_at_bytes = 0;  // staged: the first byte of the payload that is sent
 };
 
 struct ImportMemoryRequest {

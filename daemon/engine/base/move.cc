@@ -31,6 +31,7 @@ void AddReport(const pipeline::ChainReport& report, const std::vector<LaneInfo>&
                MoveOutcome* outcome) {
   outcome->status = report.status;
   outcome->bytes = report.bytes;
+  outcome->arrived = report.arrived;
   outcome->seconds = report.seconds;
   for (const ExecutedStep& entry : report.steps)
     outcome->steps.push_back({entry.step, entry.bytes});

@@ -38,6 +38,8 @@ struct MoveOutcome {
   bool connected = false;  // to the other node; set where there is one
   bool began = false;      // whether bytes may have moved; if not, another path can still be taken
   uint64_t bytes = 0;      // that reached their place
+  // From the payload's beginning on without a gap: those of this move, and those it was told of.
+  uint64_t arrived = 0;
   std::vector<ExecutedStep> steps;
   std::vector<LaneBytes> lanes;
   double seconds = 0;

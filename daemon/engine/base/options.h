@@ -60,6 +60,8 @@ struct Options {
   std::chrono::milliseconds reconnect_delay_min{100};
   std::chrono::milliseconds reconnect_delay_max{10000};
   std::chrono::milliseconds stall_timeout{30000};
+  // How long a transfer of which something has arrived waits for a peer or a link that was lost.
+  std::chrono::milliseconds resume_for{600000};
   std::chrono::milliseconds drain_timeout{30000};
   uint32_t keep_transfers = 1000;  // ended ones of each owner that stay queryable
   Limits limits;

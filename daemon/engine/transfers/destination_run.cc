@@ -16,10 +16,30 @@ namespace {
 constexpr std::chrono::seconds kWaitsPause{1};
 
 // How often a lost connection is replaced, the first time at once and then after a pause that
-// doubles, and what it may have carried: little enough to be moved again.
+// doubles, where nothing has arrived.
 constexpr int kMaxTries = 4;
 constexpr std::chrono::milliseconds kTryPause{200};
-constexpr uint64_t kLittle = uint64_t{64} << 20;
+constexpr std::chrono::milliseconds kLongestTryPause{2000};
+// A move goes on at a multiple of this: whole slots, and whole blocks of a file.
+constexpr uint64_t kResumeGrain = uint64_t{1} << 20;
+
+template <typename T, typename Same>
+void AddBytes(const std::vector<T>& more, const Same& same, std::vector<T>* all) {
+  for (const T& one : more) {
+    const auto found =
+        std::find_if(all->begin(), all->end(), [&](const T& other) { return same(one, other); });
+    if (found == all->end()) {
+      all->push_back(one);
+    } else {
+      found->bytes += one.bytes;
+    }
+  }
+}
+
+bool SameStep(const ExecutedStep& a, const ExecutedStep& b) { return a.step == b.step; }
+bool SameLane(const LaneBytes& a, const LaneBytes& b) {
+  return a.device == b.device && a.peer == b.peer;
+}
 
 // A device that has run out of what it gives, or that does not reach the other, says nothing about
 // sockets; where the sockets fail there is nothing left to try.
@@ -62,7 +82,11 @@ void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
 }
 
 std::string DestinationRun::WhatItWaitsFor() const {
-  if (between_) return "it had to start again, because " + lost_.message();
+  if (between_) {
+    return "it waited for node " + params_.request.reservation.source.node +
+           " to answer again, with " + FormatBytes(arrived_) + " of " +
+           FormatBytes(params_.destination.payload()) + " arrived: " + lost_.message();
+  }
   if (committing_) return "the bytes were in the file, but not all of them on the disk yet";
   if (move_ == nullptr) return "the bytes had arrived, and their checksums were being computed";
   const std::string waits_for = move_->waits_for();
@@ -78,6 +102,7 @@ std::string DestinationRun::WhatItWaitsFor() const {
 
 void DestinationRun::Begin() {
   record().info.plan = params_.plan;
+  progressed_ = os::Clock::now();
   const plan::Path& path = params_.plan;
   if (IsLocal()) {
     move_ = needs_.moves.Inside(path, {record().info.owner, payer()}, *params_.source_area,
@@ -94,7 +119,8 @@ void DestinationRun::Begin() {
         {},
         record().info,
         params_.request.ranges,
-        params_.request.reservation.memory_id};
+        params_.request.reservation.memory_id,
+        arrived_};
     if (params_.request.asked.deadline) {
       const auto passed =
           std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);
@@ -159,9 +185,11 @@ void DestinationRun::Tick() {
   const auto waited = now - progressed_;
   const std::string& source = params_.request.reservation.source.node;
   if (!IsLocal() && waited > std::chrono::seconds(1) && !needs_.peers.IsConnected(source)) {
-    return Cancel({Code::kUnavailable, reasons::kPeerDown,
-                   "node " + source + ", which sends the bytes, no longer answers",
-                   "try again when it answers: onecopy node ls"});
+    const Status down(Code::kUnavailable, reasons::kPeerDown,
+                      "node " + source + ", which sends the bytes, no longer answers",
+                      "try again when it answers: onecopy node ls");
+    // It lets go of everything, and goes on when the peer is back.
+    return MayWait(bytes > 0) ? move_->Stop(down) : Cancel(down);
   }
   if (waited > needs_.context.options.stall_timeout) {
     Cancel({Code::kDeadlineExceeded, reasons::kStalled,
@@ -183,15 +211,15 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
   if (outcome.status.ok() && params_.source_area) {
     outcome.status = params_.source_area->span.region->CheckIntact();
   }
-  record().info.receipt.attempts.push_back(
-      {path.path, outcome.status.ok() ? "SUCCEEDED" : outcome.status.reason(), 0});
   const Status failure = outcome.status;
   if (failure.ok()) {
     record().info.bytes_done = params_.destination.payload();
-    record().info.receipt.attempts.back().bytes = params_.destination.payload();
+    NoteAttempt("SUCCEEDED", outcome.bytes);
     return Verify(std::move(outcome));
   }
-  if (MayTryAgain(outcome)) return TryAgain(std::move(outcome));
+  NoteAttempt(failure.reason(), outcome.bytes);
+  NoteArrived(outcome.arrived);
+  if (!unknown && MayTryAgain(outcome)) return TryAgain(std::move(outcome));
   // What only showed itself impossible when it was tried is like a refusal: another path may do.
   if (!outcome.began && cancelled_.ok() && AnotherPathMayDo(failure, path) &&
       std::none_of(excluded_.begin(), excluded_.end(),
@@ -211,9 +239,7 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
     tries_ = 0;
     return Begin();
   }
-  const uint64_t arrived = std::max(outcome.bytes, bytes_seen_);
-  record().info.bytes_done = std::max(record().info.bytes_done, arrived);
-  record().info.receipt.attempts.back().bytes = arrived;
+  record().info.bytes_done = std::max({record().info.bytes_done, outcome.bytes, bytes_seen_});
   Note(std::move(outcome));
   End(failure);
 }
@@ -226,36 +252,100 @@ bool DestinationRun::MayTryAgain(const MoveOutcome& outcome) const {
       (failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kPeerDown);
   // One that was not made at all says that another link may do better, where there is one.
   const bool others = !outcome.connected && plan::CarrierOf(path.path) == plan::Carrier::kRdma;
-  return lost && !others && !path.link.empty() && cancelled_.ok() && tries_ < kMaxTries &&
-         outcome.bytes <= kLittle &&
-         os::Clock::now() - progressed_ < needs_.context.options.stall_timeout;
+  if (!lost || others || path.link.empty() || !cancelled_.ok()) return false;
+  const bool soon = LostFor() < needs_.context.options.stall_timeout;
+  return MayWait(arrived_ > 0) || (tries_ < kMaxTries && soon);
+}
+
+os::Clock::duration DestinationRun::LostFor() const {
+  return os::Clock::now() - (lost_.ok() ? progressed_ : lost_at_);
+}
+
+bool DestinationRun::MayWait(bool arrived) const {
+  return arrived && !params_.plan.link.empty() && cancelled_.ok() &&
+         LostFor() < needs_.context.options.resume_for;
+}
+
+void DestinationRun::NoteArrived(uint64_t arrived) {
+  const uint64_t payload = params_.destination.payload();
+  if (payload == 0) return;
+  // What has come as a whole, and was lost at the very end, is asked for its last piece again.
+  const uint64_t whole = std::min(arrived, payload - 1) / kResumeGrain * kResumeGrain;
+  if (whole <= arrived_) return;
+  arrived_ = whole;
+  record().info.bytes_done = std::max(record().info.bytes_done, arrived_);
+  tries_ = 0;
+  lost_ = OkStatus();
+}
+
+void DestinationRun::NoteAttempt(const std::string& outcome, uint64_t bytes) {
+  auto& attempts = record().info.receipt.attempts;
+  const std::string& path = params_.plan.path;
+  // A peer that is away for long is tried often.
+  const bool same = tries_ > kMaxTries && bytes == 0 && !attempts.empty() &&
+                    attempts.back().bytes == 0 && attempts.back().path == path &&
+                    attempts.back().outcome == outcome;
+  if (!same) attempts.push_back({path, outcome, bytes});
 }
 
 void DestinationRun::TryAgain(MoveOutcome outcome) {
   const Status failure = outcome.status;
-  if (lost_.ok()) lost_ = failure;
-  record().info.receipt.attempts.back().bytes = outcome.bytes;
-  log::Info("connection lost, the transfer starts again",
-            {{"transfer", params_.request.id.str()},
-             {"from", record().info.source.ToString()},
-             {"path", params_.plan.path},
-             {"bytes", std::to_string(outcome.bytes)},
-             {"why", failure.ToString()}});
-  Note(std::move(outcome));
+  if (lost_.ok()) {
+    lost_ = failure;
+    lost_at_ = os::Clock::now();
+  }
+  log::Info("connection lost, the transfer goes on", {{"transfer", params_.request.id.str()},
+                                                      {"source", record().info.source.ToString()},
+                                                      {"path", params_.plan.path},
+                                                      {"from", std::to_string(arrived_)},
+                                                      {"why", failure.ToString()}});
+  Note(outcome);
+  carried_.Add(outcome);
   bytes_seen_ = 0;
   between_ = true;
-  const auto pause = tries_ == 0 ? std::chrono::milliseconds(0) : kTryPause * (1 << (tries_ - 1));
+  TransferInfo& info = record().info;
+  info.waits_for = "node " + params_.request.reservation.source.node + " to answer again";
+  needs_.transfers.Changed(record());
+  reporter_->Report(false);
   ++tries_;
+  BeginWhenConnected(failure);
+}
+
+void DestinationRun::BeginWhenConnected(const Status& failure) {
+  // The first time at once; then after pauses that double.
+  const auto pause = tries_ == 1
+                         ? std::chrono::milliseconds(0)
+                         : std::min(kTryPause * (1 << std::min(tries_ - 2, 8)), kLongestTryPause);
   needs_.context.loop.RunAfter(pause, [self = shared_from_this(), failure] {
     if (self->ended_) return;
     self->needs_.peers.WhenConnected(self->params_.request.reservation.source.node,
                                      [self, failure](const Result<PeerApi*>& peer) {
                                        if (self->ended_) return;
-                                       if (!peer.ok()) return self->End(failure);
-                                       self->between_ = false;
-                                       self->Begin();
+                                       if (peer.ok()) {
+                                         self->between_ = false;
+                                         return self->Begin();
+                                       }
+                                       const bool down =
+                                           peer.status().reason() == reasons::kPeerDown;
+                                       if (!down || self->arrived_ == 0 || !self->MayWait(true))
+                                         return self->End(failure);
+                                       self->tries_ = std::max(self->tries_, 2);
+                                       self->BeginWhenConnected(failure);
                                      });
   });
+}
+
+void DestinationRun::Carried::Add(const MoveOutcome& outcome) {
+  AddBytes(outcome.steps, SameStep, &steps);
+  AddBytes(outcome.lanes, SameLane, &lanes);
+  seconds += outcome.seconds;
+  if (outcome.began) ++tries;
+}
+
+void DestinationRun::Carried::AddTo(Receipt* receipt) const {
+  AddBytes(steps, SameStep, &receipt->steps);
+  AddBytes(lanes, SameLane, &receipt->lanes);
+  receipt->seconds += seconds;
 }
 
 void DestinationRun::Note(MoveOutcome outcome) {
@@ -277,6 +367,11 @@ void DestinationRun::Note(MoveOutcome outcome) {
   receipt.evidence = std::move(outcome.evidence);
   if (!plan.tried_again.empty()) receipt.evidence["tried_again"] = plan.tried_again;
   receipt.steps = std::move(outcome.steps);
+  if (arrived_ > 0) {
+    carried_.AddTo(&receipt);
+    receipt.evidence["resumed"] = "at byte " + std::to_string(arrived_) + ", after " +
+                                  std::to_string(carried_.tries) + " lost connections";
+  }
   receipt.emulated = std::any_of(receipt.steps.begin(), receipt.steps.end(),
                                  [](const ExecutedStep& step) { return step.step.emulated; });
 }

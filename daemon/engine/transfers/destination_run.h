@@ -70,10 +70,16 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void Begin();
   void OnRunning();
   void OnMoved(MoveOutcome outcome);
-  // Where a connection was lost that had carried little or nothing: the same once more, over
-  // another one. Bounded in number and by the stall timeout.
+  // Where a connection was lost: what has not arrived once more, over another one. That is bounded
+  // in number and by the stall timeout; or, where something has arrived, by resume_for.
   bool MayTryAgain(const MoveOutcome& outcome) const;
   void TryAgain(MoveOutcome outcome);
+  void BeginWhenConnected(const Status& failure);
+  // Whether it may wait (longer) for a peer or a link that was lost, where something has arrived.
+  bool MayWait(bool arrived) const;
+  os::Clock::duration LostFor() const;
+  void NoteArrived(uint64_t arrived);
+  void NoteAttempt(const std::string& outcome, uint64_t bytes);
   void Verify(MoveOutcome outcome);
   void Compare(const Result<std::string>& source, const Result<std::string>& here);
   // Where the destination is a file: has it be what its name stands for. What is cancelled too late
@@ -91,6 +97,17 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void Rate(bool source_shared);
   plan::PathKey WayTaken() const;
 
+  // What tries did that were lost: the receipt shows all of it.
+  struct Carried {
+    std::vector<ExecutedStep> steps;
+    std::vector<LaneBytes> lanes;
+    double seconds = 0;
+    int tries = 0;
+
+    void Add(const MoveOutcome& outcome);
+    void AddTo(Receipt* receipt) const;
+  };
+
   const Needs needs_;
   Params params_;
   std::shared_ptr<Reporter> reporter_;
@@ -102,11 +119,14 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   uint64_t bytes_seen_ = 0;
   uint64_t life_seen_ = 0;
   os::Clock::time_point waits_told_;
-  int tries_ = 0;         // that were lost, on this path
+  uint64_t arrived_ = 0;  // of the payload's beginning: not moved again
+  int tries_ = 0;         // that were lost, on this path, since more has arrived
   bool between_ = false;  // waits for the next try
-  Status lost_;           // why the first one was
-  uint64_t begun_ = 0;    // runs of this node when the bytes began to move
-  bool shared_ = false;   // others ran then
+  Status lost_;           // why the first of these was
+  os::Clock::time_point lost_at_;
+  Carried carried_;      // by those that were lost
+  uint64_t begun_ = 0;   // runs of this node when the bytes began to move
+  bool shared_ = false;  // others ran then
   bool committing_ = false;
   bool ended_ = false;
   Status cancelled_;

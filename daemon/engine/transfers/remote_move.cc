@@ -113,12 +113,29 @@ void RemoteMove::AskSource() {
   request.series = needs_.series.Find(params_.transfer.part_of);
   request.nics = lanes_.nics_there;
   request.places = true;
+  if (request.staged) request.arrived_bytes = params_.arrived;
   remote_source_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
     if (self->range_ == nullptr) return;  // stopped, and ended without waiting for this
     if (self->Over(self->range_->Heard(reply.status()))) return;
+    if (self->Over(self->BeginAt(reply->begins_at_bytes))) return;
     self->answered_ = true;
     self->RunIfReady();
   });
+}
+
+Status RemoteMove::BeginAt(uint64_t begins_at_bytes) {
+  if (!params_.path.source_staged) {
+    skip_ = params_.arrived;
+    return OkStatus();
+  }
+  // A source that sends everything again is one that knows no better.
+  if (begins_at_bytes != 0 && begins_at_bytes != params_.arrived) {
+    return {Code::kUnavailable, reasons::kLinkDown,
+            "node " + params_.source_node + " begins at byte " + std::to_string(begins_at_bytes) +
+                ", and was asked for what follows byte " + std::to_string(params_.arrived)};
+  }
+  skip_ = begins_at_bytes;
+  return OkStatus();
 }
 
 void RemoteMove::OnControl(const pipeline::Message& message) {
@@ -147,13 +164,13 @@ void RemoteMove::RunIfReady() {
 std::unique_ptr<pipeline::Source> RemoteMove::SourcePlace(const pipeline::Layouts& gets,
                                                           uint64_t bytes) {
   if (params_.path.source_staged) {
-    return std::make_unique<pipeline::RemoteSlots>(*channel_, bytes, ready_->slot_bytes,
-                                                   first_key_);
+    return std::make_unique<pipeline::RemoteSlots>(*channel_, bytes, ready_->slot_bytes, first_key_,
+                                                   skip_);
   }
   const uint64_t chunk_bytes = range_->connection()->chunk_bytes();
   const uint64_t most = slab_ != nullptr ? slots_->slot_bytes() : chunk_bytes;
   return std::make_unique<pipeline::SourceRange>(
-      0, bytes, ChunkForGets(gets, std::min(most, chunk_bytes)), gets.from);
+      0, bytes, ChunkForGets(gets, std::min(most, chunk_bytes)), gets.from, pipeline::Cut{}, skip_);
 }
 
 void RemoteMove::OpenShare() {
@@ -161,7 +178,7 @@ void RemoteMove::OpenShare() {
   params.purpose = Purpose::kReceive;
   params.owner = params_.transfer.owner;
   params.payer = params_.payer;
-  params.payload = destination_.payload();
+  params.payload = destination_.payload() - skip_;
   params.most = range_->connection()->depth() * 2;
   params.executor = &range_->connection()->executor();
   share_ = slots_->Open(std::move(params));
@@ -207,7 +224,7 @@ void RemoteMove::Run() {
          depth});
   }
   places.destination = std::make_unique<pipeline::DestinationRange>(destination_.span.offset, bytes,
-                                                                    destination_.layout);
+                                                                    destination_.layout, skip_);
   chain_ = std::make_shared<pipeline::Chain>(connection.executor(), std::move(places),
                                              std::move(stages));
   connection.Evidence([self = self_](auto counters) {
@@ -342,7 +359,7 @@ void RemoteMove::FinishSource() {
   share_.reset();
   slab_.reset();
   channel_.reset();
-  remote_source_->Finish(!stopped_.ok(), destination_.payload(), std::move(outcome_),
+  remote_source_->Finish(!stopped_.ok(), destination_.payload() - skip_, std::move(outcome_),
                          [self = self_](MoveOutcome outcome) {
                            self->outcome_ = std::move(outcome);
                            self->End();

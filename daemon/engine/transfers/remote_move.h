@@ -39,6 +39,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
     TransferInfo transfer;       // for the source's own list
     ScatterRef ranges;           // null: all of both ends
     std::string memory_id = {};  // of the source's memory; see Reservation
+    uint64_t arrived = 0;        // of the payload's beginning, by earlier moves: not moved again
 
     // Where the source's bytes lie in what is opened to this node, and how long that is.
     LayoutRef source_layout() const;
@@ -63,7 +64,9 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   void Start(Task running, Done done) override;
   // Ends it at once where nothing moves yet; what a slow call uses meanwhile, that call keeps.
   void Stop(const Status& why) override;
-  uint64_t bytes_done() const override { return chain_ == nullptr ? moved_ : chain_->bytes_done(); }
+  uint64_t bytes_done() const override {
+    return chain_ == nullptr ? moved_ : skip_ + chain_->bytes_done();
+  }
   std::vector<LaneBytes> lanes() const override;
   uint64_t life() const override;
   std::string waits_for() const override;
@@ -77,6 +80,8 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   void Prepare(const RegionRef& slab);
   void RegisterTarget();
   void AskSource();
+  // What the source says of where it begins.
+  Status BeginAt(uint64_t begins_at_bytes);
   // What the source says over the channel, except for chunks.
   void OnControl(const pipeline::Message& message);
   void RunIfReady();
@@ -111,13 +116,14 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   pipeline::SlotShareRef share_;
   std::shared_ptr<RemoteSource> remote_source_;
   bool answered_ = false;  // the source's node, to Prepare
+  uint64_t skip_ = 0;      // of the payload's beginning: what neither side moves again
   std::optional<pipeline::ReadyMessage> ready_;
   std::optional<pipeline::WaitingMessage> waiting_;  // what the source said last
   uint64_t waiting_at_ = 0;                          // bytes that had moved by then
   uint64_t heard_ = 0;                               // messages
   std::shared_ptr<RemoteKey> first_key_ = std::make_shared<RemoteKey>();
   std::shared_ptr<pipeline::Chain> chain_;
-  uint64_t moved_ = 0;  // by the chain, once that has gone
+  uint64_t moved_ = 0;  // up to where, once the chain has gone
   std::map<std::string, uint64_t> counters_before_;
   MoveOutcome outcome_;
   Status stopped_;

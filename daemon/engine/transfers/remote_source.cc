@@ -56,13 +56,14 @@ void RemoteSource::Finished(bool stopped, uint64_t bytes, Result<FinishReply> re
     outcome_.source_shared = reply->shared;
     if (!reply->storage.empty()) outcome_.evidence["storage"] = std::move(reply->storage);
     steps = std::move(reply->steps);
-  } else if (outcome_.status.ok()) {
+  } else if (outcome_.status.ok() || outcome_.bytes > 0) {
     // The bytes are here anyway. The source's steps are those that it promised.
     steps = promised_;
     outcome_.source_shared = true;
-    for (ExecutedStep& step : steps) step.bytes = bytes;
+    for (ExecutedStep& step : steps) step.bytes = outcome_.status.ok() ? bytes : outcome_.bytes;
     outcome_.evidence["source steps"] = "as promised: node " + node_ + " did not answer";
-  } else if (outcome_.status.code() == Code::kPermissionDenied) {
+  }
+  if (!reply.ok() && outcome_.status.code() == Code::kPermissionDenied) {
     // A daemon that dies takes its keys with it before its queue pairs: what looks like a right
     // that was withdrawn is a peer that is gone.
     outcome_.status = {Code::kUnavailable, reasons::kPeerDown,

@@ -44,12 +44,12 @@ PrepareReply SourceRun::Prepare(const PrepareRequest& request) {
   channel_id_ = request.channel;
   connection_number_ = request.connection;
   channel_ = std::make_unique<pipeline::Channel>(connection_, request.channel);
-  if (request.staged) {
-    Stage(request);
-  } else {
+  if (!request.staged) {
     OpenInPlace(request);
+    return {};
   }
-  return {};
+  Stage(request);
+  return {.begins_at_bytes = request.arrived_bytes};
 }
 
 void SourceRun::Stage(const PrepareRequest& request) {
@@ -62,6 +62,7 @@ void SourceRun::Stage(const PrepareRequest& request) {
   params.connection = connection_;
   params.channel = channel_.get();
   params.chunk_bytes = request.chunk_bytes;
+  params.skip = request.arrived_bytes;
   stage_ = std::make_shared<StagedSource>(needs_.context, needs_.registrations, slots_,
                                           std::move(params));
   StagedSource::Events events;

@@ -1,5 +1,6 @@
 #include "daemon/engine/transfers/sources.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/engine/base/move.h"
@@ -45,6 +46,11 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     return refuse({Code::kFailedPrecondition, reasons::kPeerIncompatible,
                    "the onecopyd of node " + caller + " is too old to read an array with gaps",
                    "install the same version on both nodes"});
+  }
+  if (request.arrived_bytes >= std::max<uint64_t>(ticket->payload(), 1)) {
+    return refuse({Code::kInvalidArgument, reasons::kBadSize,
+                   "node " + caller + " says that " + std::to_string(request.arrived_bytes) +
+                       " bytes have arrived of " + std::to_string(ticket->payload())});
   }
   // The whole is charged, and its parts are not.
   if (ticket->part() && (!request.series || request.series->id != ticket->whole)) {

@@ -40,7 +40,7 @@ void StagedSource::TakeSlots() {
   params.purpose = Purpose::kSend;
   params.owner = params_.owner;
   params.payer = params_.payer;
-  params.payload = params_.area.payload();
+  params.payload = params_.area.payload() - params_.skip;
   params.most = params_.connection->depth() * 2;
   params.executor = &params_.connection->executor();
   share_ = slots_->Open(std::move(params), [self = shared_from_this()] {
@@ -55,10 +55,10 @@ void StagedSource::Begin() {
   // A reader with smaller slots sets the size of the chunks.
   const uint64_t chunk_bytes = std::min(slots_->slot_bytes(), params_.chunk_bytes);
   pipeline::Places places;
-  places.source =
-      std::make_unique<pipeline::SourceRange>(params_.area.span.offset, bytes, chunk_bytes, layout);
+  places.source = std::make_unique<pipeline::SourceRange>(
+      params_.area.span.offset, bytes, chunk_bytes, layout, pipeline::Cut{}, params_.skip);
   places.destination =
-      std::make_unique<pipeline::ExportedSlots>(lent_slots_, *params_.channel, bytes);
+      std::make_unique<pipeline::ExportedSlots>(lent_slots_, *params_.channel, bytes, params_.skip);
   events_.ready(chunk_bytes, *route_->steps());
   Executor& executor = params_.connection->executor();
   std::vector<pipeline::Stage> stages(1);

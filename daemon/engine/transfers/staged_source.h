@@ -26,6 +26,7 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
     std::shared_ptr<Connection> connection;
     pipeline::Channel* channel = nullptr;  // outlives it
     uint64_t chunk_bytes = 0;              // the most that the reader takes at a time
+    uint64_t skip = 0;                     // of the payload's beginning, that the reader has
   };
   struct Events {
     // The slots begin to fill; chunks have this size, and take these steps.
@@ -46,7 +47,9 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
   // its chain has done; nothing else is called after this.
   void Close(const Status& why, UniqueFunction<void(std::vector<ExecutedStep>)> closed);
 
-  uint64_t bytes_done() const { return chain_ == nullptr ? 0 : chain_->bytes_done(); }
+  uint64_t bytes_done() const {
+    return chain_ == nullptr ? 0 : params_.skip + chain_->bytes_done();
+  }
   // What it waits for: nothing once it has slots.
   std::optional<pipeline::WaitingMessage> Waits() const;
   // Since when the reader has not read what others wait for; nothing where they do not.

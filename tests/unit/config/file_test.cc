@@ -72,6 +72,7 @@ TEST_CASE("an empty file gives the documented defaults") {
   CHECK(config.probe_lifetime == milliseconds(600'000));
   CHECK(config.probe_retry == milliseconds(5000));
   CHECK(config.stall_timeout == milliseconds(30'000));
+  CHECK(config.resume_for == milliseconds(600'000));
   CHECK(config.drain_timeout == milliseconds(30'000));
   CHECK(config.keep_transfers == 1000);
   CHECK_FALSE(config.reflection);
@@ -160,6 +161,7 @@ jitter_percent = 0
 
 [transfers]
 stall_timeout = "2m"
+resume_for = "0s"
 drain_timeout = "0s"
 keep = 0
 
@@ -226,6 +228,7 @@ label = "ü"
   CHECK(config.probe_lifetime == milliseconds(1000));
   CHECK(config.probe_retry == milliseconds(120'000));
   CHECK(config.stall_timeout == milliseconds(120'000));
+  CHECK(config.resume_for == milliseconds(0));
   CHECK(config.drain_timeout == milliseconds(0));
   CHECK(config.keep_transfers == 0);
   CHECK(config.reflection);

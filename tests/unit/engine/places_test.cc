@@ -5,6 +5,7 @@
 #include "daemon/pipeline/places.h"
 #include "tests/support/catch.h"
 
+using onecopy::pipeline::DestinationRange;
 using onecopy::pipeline::SourceRange;
 
 namespace {
@@ -36,4 +37,29 @@ TEST_CASE("whole grains go together, and what is left over at either end by itse
   CHECK(PiecesOf({100, 3, 8, nullptr, {4, 0}}) == Pieces{{100, 3}});
   // Chunks that are no whole number of grains carry as many as fit.
   CHECK(PiecesOf({0, 20, 10, nullptr, {4, 0}}) == Pieces{{0, 8}, {8, 8}, {16, 4}});
+}
+
+TEST_CASE("what has arrived before is not handed out again") {
+  CHECK(PiecesOf({7, 25, 10, nullptr, {}, 15}) == Pieces{{22, 10}});
+  CHECK(PiecesOf({7, 25, 10, nullptr, {}, 25}).empty());
+}
+
+TEST_CASE("what has arrived is what came without a gap, in whatever order it came") {
+  DestinationRange range(100, 50, nullptr, 10);
+  CHECK(range.arrived() == 10);
+  const auto fill = [&](uint64_t offset, uint64_t bytes) {
+    const auto chunk = range.Reserve(offset, bytes);
+    REQUIRE(chunk);
+    CHECK(chunk->at == 100 + offset);
+    range.Fill(*chunk);
+  };
+  fill(30, 10);
+  fill(20, 10);
+  CHECK(range.arrived() == 10);
+  fill(10, 10);
+  CHECK(range.arrived() == 40);
+  CHECK_FALSE(range.Complete());
+  fill(40, 10);
+  CHECK(range.arrived() == 50);
+  CHECK(range.Complete());
 }

@@ -1,0 +1,213 @@
+// A wire that carries nothing for a while in the middle of a transfer: what has arrived stays, and
+// the rest follows. Each rig is a pair of daemons with a wire of its own.
+#include <chrono>
+#include <cstddef>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "onecopy/reasons.h"
+#include "tests/cluster/pair.h"
+#include "tests/support/catch.h"
+#include "tests/support/wire.h"
+
+namespace resume_test {
+namespace {
+
+using onecopy::Attempt;
+using onecopy::Client;
+using onecopy::HostBuffer;
+using onecopy::TransferInfo;
+using onecopy::TransferRequest;
+using onecopy::TransferState;
+using namespace onecopy::testing;
+using namespace std::chrono_literals;
+
+constexpr uint64_t kMegabits = 160;
+constexpr uint64_t kBytes = uint64_t{96} << 20;  // five seconds on the wire
+constexpr uint64_t kSeen = uint64_t{16} << 20;   // of it, before the cut
+// What may be moved twice: all that is under way at a time.
+constexpr uint64_t kWindow = uint64_t{64} << 20;
+constexpr char kConfig[] =
+    "insecure = true\nuid_domain = \"resume\"\n[staging]\nslot_bytes = \"256KiB\"\nslots = 16\n"
+    "[tcp]\nlanes = 2\nthreads = 1\n[peering]\nheartbeat = \"500ms\"\n"
+    "[peers.\"*\"]\nuid_domain = \"resume\"\n";
+
+NodeOptions OptionsAt(const Wire& wire, Wire::End end, const std::string& more,
+                      std::vector<std::string> peers = {}) {
+  const std::string address = std::string(Wire::Address(end)) + ":0";
+  return {.peers = std::move(peers),
+          .config = kConfig + more,
+          .listen = address,
+          .lanes = address,
+          .in_child = wire.Inside(end)};
+}
+
+// East's "in" is what is read into; west's "out" has the bytes.
+struct Rig {
+  explicit Rig(const std::string& more = {})
+      : wire(kMegabits),
+        west("west", OptionsAt(wire, Wire::End::kWest, more)),
+        east("east", OptionsAt(wire, Wire::End::kEast, more, {west.AsPeer()})),
+        in_west(west.Connect()),
+        in_east(east.Connect()),
+        out(Filled(in_west, "out", kBytes, 7)),
+        in(Filled(in_east, "in", kBytes, 8)) {
+    east.WaitForPeer("west");
+    west.WaitForPeer("east");
+  }
+
+  static TransferRequest Request(const std::string& path) {
+    TransferRequest request;
+    request.source = {"west", "out", {}, {}};
+    request.destination = {"east", "in", {}, {}};
+    request.policy.path_glob = path;
+    return request;
+  }
+  TransferInfo SeeArrived(Client& client, const onecopy::TransferId& id) const {
+    TransferInfo seen;
+    WaitUntil("bytes arrive", [&] {
+      seen = Must(client.GetTransfer(id));
+      return seen.bytes_done >= kSeen || onecopy::IsFinal(seen.state);
+    });
+    return seen;
+  }
+  void Cut(bool from_west, bool from_east) {
+    if (from_west) wire.Cut(Wire::End::kWest);
+    if (from_east) wire.Cut(Wire::End::kEast);
+  }
+  void Mend() {
+    wire.Mend(Wire::End::kWest);
+    wire.Mend(Wire::End::kEast);
+  }
+  // Until the one that decides has noticed, whose progress then never falls.
+  void SeeWaiting(const onecopy::TransferId& id) {
+    WaitUntil("the transfer waits", [&] {
+      return Must(in_east.GetTransfer(id)).waits_for.find("to answer again") != std::string::npos;
+    });
+  }
+
+  Wire wire;
+  Node west;
+  Node east;
+  Client in_west;
+  Client in_east;
+  HostBuffer out;
+  HostBuffer in;
+};
+
+uint64_t Moved(const TransferInfo& transfer) {
+  const auto& attempts = transfer.receipt.attempts;
+  return std::accumulate(attempts.begin(), attempts.end(), uint64_t{0},
+                         [](uint64_t sum, const Attempt& one) { return sum + one.bytes; });
+}
+
+}  // namespace
+
+TEST_CASE("a transfer goes on after a cut with what had not arrived, at either end's order") {
+  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  const std::string path = GENERATE("tcp-direct", "tcp-staged");
+  const bool pushed = path == "tcp-direct";  // asked for by the source's node
+  CAPTURE(path);
+  Rig rig;
+  Client& client = pushed ? rig.in_west : rig.in_east;
+  TransferRequest request = Rig::Request(path);
+  request.checksum = true;
+  const auto id = Must(client.StartTransfer(request)).id;
+  const uint64_t before = rig.SeeArrived(client, id).bytes_done;
+  REQUIRE(before >= kSeen);
+  rig.Cut(true, pushed);
+  rig.SeeWaiting(id);
+  const TransferInfo waiting = Must(rig.in_east.GetTransfer(id));
+  CHECK(waiting.state == TransferState::kRunning);
+  CHECK(waiting.bytes_done >= before);
+  rig.Mend();
+  const TransferInfo ended = Must(client.AwaitTransfer(id));
+  INFO(ended.error.ToString());
+  REQUIRE(ended.state == TransferState::kSucceeded);
+  CHECK(ended.bytes_done == kBytes);
+  CHECK(ended.receipt.checksum->verified);
+  CHECK(IsPayload(rig.in.data(), kBytes, 7));
+  const auto& attempts = ended.receipt.attempts;
+  REQUIRE(attempts.size() >= 2);
+  CHECK(attempts.back().outcome == "SUCCEEDED");
+  CHECK(attempts.back().bytes < kBytes);
+  CHECK(attempts.front().bytes >= kSeen / 2);
+  CHECK(Moved(ended) >= kBytes);
+  CHECK(Moved(ended) <= kBytes + kWindow);
+  for (const auto& step : ended.receipt.steps) CHECK(step.bytes >= kBytes);
+  CHECK(ended.receipt.evidence.contains("resumed"));
+}
+
+TEST_CASE("several cuts of one transfer cost no byte that had arrived") {
+  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  Rig rig;
+  const auto id = Must(rig.in_east.StartTransfer(Rig::Request("tcp-*"))).id;
+  uint64_t seen = 0;
+  for (int cut = 0; cut < 3; ++cut) {
+    WaitUntil("more arrives", [&] {
+      const TransferInfo now = Must(rig.in_east.GetTransfer(id));
+      return now.bytes_done >= seen + kSeen || onecopy::IsFinal(now.state);
+    });
+    seen = Must(rig.in_east.GetTransfer(id)).bytes_done;
+    rig.Cut(cut != 1, cut != 0);
+    rig.SeeWaiting(id);
+    rig.Mend();
+  }
+  const TransferInfo ended = Must(rig.in_east.AwaitTransfer(id));
+  REQUIRE_OK(OutcomeOf(ended));
+  CHECK(IsPayload(rig.in.data(), kBytes, 7));
+  CHECK(Moved(ended) <= kBytes + kWindow);
+}
+
+TEST_CASE("a transfer that waits for a lost peer keeps its deadline, and can be cancelled") {
+  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  Rig rig;
+  TransferRequest request = Rig::Request("tcp-*");
+  const bool cancelled = GENERATE(true, false);
+  if (!cancelled) request.deadline = 20s;
+  const auto id = Must(rig.in_east.StartTransfer(request)).id;
+  rig.SeeArrived(rig.in_east, id);
+  rig.Cut(true, true);
+  rig.SeeWaiting(id);
+  if (cancelled) Must(rig.in_east.CancelTransfer(id));
+  const TransferInfo ended = Must(rig.in_east.AwaitTransfer(id));
+  CHECK(ended.state == (cancelled ? TransferState::kCancelled : TransferState::kFailed));
+  if (!cancelled) {
+    CHECK(ended.error.reason() == onecopy::reasons::kDeadline);
+    CHECK(ended.error.message().find("west to answer again") != std::string::npos);
+  }
+  CHECK(ended.bytes_done >= kSeen);
+  // Nothing is held for it.
+  REQUIRE_OK(rig.in.Close());
+}
+
+TEST_CASE("a transfer waits for a lost peer as long as it is told to") {
+  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  Rig rig("[transfers]\nstall_timeout = \"5s\"\nresume_for = \"8s\"\n");
+  const auto id = Must(rig.in_east.StartTransfer(Rig::Request("tcp-*"))).id;
+  rig.SeeArrived(rig.in_east, id);
+  rig.Cut(true, true);
+  const TransferInfo ended = Must(rig.in_east.AwaitTransfer(id));
+  INFO(ended.error.ToString());
+  CHECK(ended.state == TransferState::kFailed);
+  CHECK(ended.error.code() == onecopy::Code::kUnavailable);
+  CHECK(ended.bytes_done >= kSeen);
+}
+
+TEST_CASE("a source whose daemon has restarted ends the transfer as soon as it answers") {
+  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  Rig rig;
+  const auto id = Must(rig.in_east.StartTransfer(Rig::Request("tcp-*"))).id;
+  rig.SeeArrived(rig.in_east, id);
+  rig.west.Kill();
+  rig.SeeWaiting(id);
+  rig.west.Restart();
+  const TransferInfo ended = Must(rig.in_east.AwaitTransfer(id));
+  INFO(ended.error.ToString());
+  CHECK(ended.state == TransferState::kFailed);
+  CHECK(ended.error.code() == onecopy::Code::kUnavailable);
+  CHECK(ended.bytes_done >= kSeen);
+}
+}  // namespace resume_test

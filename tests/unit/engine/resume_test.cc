@@ -1,0 +1,196 @@
+// Transfers whose connection is lost on the way: what has arrived is not moved again.
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "onecopy/reasons.h"
+#include "tests/support/engine_cluster.h"
+#include "tests/support/fake_rdma.h"
+#include "tests/support/memory.h"
+#include "transport/link/tcp/frame.h"
+
+using namespace onecopy;
+using namespace onecopy::engine;
+using namespace onecopy::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr uint64_t kPayload = (uint64_t{64} << 20) + 5;
+constexpr uint64_t kGrain = uint64_t{1} << 20;
+
+// West reads from east, over a link whose gets a test lets fail.
+struct Fragile {
+  std::shared_ptr<FakeNics> reader = std::make_shared<FakeNics>();
+  EngineCluster cluster;
+  EngineNode& east;
+  EngineNode& west;
+  Principal in_east;
+  Principal in_west;
+  EngineNode::Registered a;
+  EngineNode::Registered b;
+
+  explicit Fragile(std::chrono::milliseconds resume_for = 1min)
+      : cluster({"east", "west"},
+                [this, resume_for](const std::string& name, NodePlan& plan) {
+                  const auto nics = name == "east" ? std::make_shared<FakeNics>() : reader;
+                  plan.links.push_back(MakeFakeRdma(MakeTcpLink(name), 1, nics));
+                  plan.options.slot_bytes = 512 << 10;
+                  plan.options.slots = 8;
+                  plan.options.stall_timeout = 300ms;
+                  plan.options.resume_for = resume_for;
+                }),
+        east(cluster["east"]),
+        west(cluster["west"]),
+        in_east(east.Attach()),
+        in_west(west.Attach()),
+        a(Make(east, in_east, "a")),
+        b(Make(west, in_west, "b")) {
+    Fill(a.data, kPayload, 1);
+    cluster.WaitForPeer("west", "east", NodeState::kConnected);
+  }
+
+  static EngineNode::Registered Make(EngineNode& node, const Principal& who,
+                                     const std::string& name) {
+    auto made = node.Register(who, name, kPayload);
+    REQUIRE_OK(made);
+    return std::move(*made);
+  }
+  // So many gets go well, and then so many fail.
+  void LoseGets(int after, int count) {
+    reader->Set(
+        [left = std::make_shared<std::atomic<int>>(0), after, count](FakeNics::Hooks& hooks) {
+          hooks.on_get = [left, after, count](const LaneInfo&) -> Status {
+            const int number = left->fetch_add(1);
+            if (number < after || number >= after + count) return OkStatus();
+            return {Code::kUnavailable, reasons::kLinkDown, "lost by the test"};
+          };
+        });
+  }
+  TransferInfo Copy(const std::string& path) {
+    TransferRequest request = Request("east:a", "west:b");
+    request.policy.path_glob = path;
+    request.checksum = true;
+    const auto copied = west.Copy(in_west, request);
+    REQUIRE_OK(copied);
+    return *copied;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what has arrived is not moved again after its connection was lost") {
+  const std::string path = GENERATE("rdma-direct", "rdma-staged");
+  CAPTURE(path);
+  Fragile fragile;
+  REQUIRE(fragile.Copy(path).state == TransferState::kSucceeded);
+  std::fill_n(fragile.b.data, kPayload, std::byte{0});
+  // A chunk that was not lost may have come behind one that was.
+  fragile.LoseGets(path == "rdma-direct" ? 12 : 64, 1);
+  const TransferInfo copied = fragile.Copy(path);
+  INFO(copied.error.ToString());
+  REQUIRE(copied.state == TransferState::kSucceeded);
+  CHECK(FirstWrong(fragile.b.data, kPayload, 1) == kPayload);
+  CHECK(copied.receipt.path == path);
+  REQUIRE(copied.receipt.attempts.size() == 2);
+  const auto& [first, second] = std::pair(copied.receipt.attempts[0], copied.receipt.attempts[1]);
+  CHECK(first.outcome == "LINK_DOWN");
+  CHECK(first.bytes >= kGrain);
+  CHECK(second.outcome == "SUCCEEDED");
+  CHECK(second.bytes < kPayload);
+  // It went on at a whole step of what had come without a gap.
+  CHECK((kPayload - second.bytes) % kGrain == 0);
+  CHECK(kPayload - second.bytes <= first.bytes);
+  CHECK(copied.receipt.evidence.at("resumed").find(std::to_string(kPayload - second.bytes)) !=
+        std::string::npos);
+  for (const ExecutedStep& step : copied.receipt.steps) CHECK(step.bytes >= kPayload);
+}
+
+TEST_CASE("a transfer that gets on between its losses has as many tries as it needs") {
+  Fragile fragile;
+  fragile.reader->Set([number = std::make_shared<std::atomic<int>>(0)](FakeNics::Hooks& hooks) {
+    hooks.on_get = [number](const LaneInfo&) -> Status {
+      if (number->fetch_add(1) % 40 != 39) return OkStatus();
+      return {Code::kUnavailable, reasons::kLinkDown, "lost by the test"};
+    };
+  });
+  for (int i = 0; i < 3; ++i) {
+    std::fill_n(fragile.b.data, kPayload, std::byte{0});
+    const TransferInfo copied = fragile.Copy("rdma-staged");
+    INFO(copied.error.ToString());
+    REQUIRE(copied.state == TransferState::kSucceeded);
+    CHECK(FirstWrong(fragile.b.data, kPayload, 1) == kPayload);
+  }
+}
+
+TEST_CASE("a link that stays lost ends the transfer once its patience is over") {
+  Fragile fragile(700ms);
+  fragile.LoseGets(64, 1'000'000);
+  const TransferInfo copied = fragile.Copy("rdma-staged");
+  CHECK(copied.state == TransferState::kFailed);
+  CHECK(copied.error.reason() == reasons::kLinkDown);
+  // What was tried in vain is told a few times, not each time.
+  CHECK(copied.receipt.attempts.size() <= 8);
+  CHECK(copied.bytes_done >= kGrain);
+  fragile.LoseGets(0, 0);
+  CHECK(fragile.Copy("rdma-staged").state == TransferState::kSucceeded);
+}
+
+TEST_CASE("a source that begins elsewhere than it was asked to is not believed") {
+  Fragile fragile(700ms);
+  fragile.LoseGets(64, 1);
+  fragile.cluster.ChangeReplies<PrepareReply>([](PrepareReply& reply) {
+    if (reply.begins_at_bytes != 0) reply.begins_at_bytes += kGrain;
+  });
+  const TransferInfo copied = fragile.Copy("rdma-staged");
+  CHECK(copied.state == TransferState::kFailed);
+  INFO(copied.error.ToString());
+  CHECK(copied.error.message().find("was asked for what follows byte") != std::string::npos);
+}
+
+TEST_CASE("nobody has received more of a payload than there is") {
+  Fragile fragile;
+  PrepareRequest request;
+  request.id = TransferId("t");
+  request.staged = true;
+  request.chunk_bytes = 4096;
+  const auto ask = [&]<typename T>(const std::function<void(PeerApi&, Reply<T>)>& call) {
+    std::promise<Result<T>> answered;
+    fragile.east.engine().loop().Post([&] {
+      call(fragile.east.engine().node(),
+           [&](Result<T> reply) { answered.set_value(std::move(reply)); });
+    });
+    return answered.get_future().get();
+  };
+  const auto connected = ask(std::function([](PeerApi& east, Reply<ConnectReply> reply) {
+    east.Connect("west", {"tcp", tcp::Encode(tcp::Offer{1})}, std::move(reply));
+  }));
+  REQUIRE_OK(connected);
+  request.connection = connected->connection;
+  for (const uint64_t arrived : {kPayload - 1, kPayload, UINT64_MAX}) {
+    CAPTURE(arrived);
+    const auto reserved = ask(std::function([&](PeerApi& east, Reply<Reservation> reply) {
+      ReserveRequest asked;
+      asked.id = request.id = TransferId("t" + std::to_string(arrived));
+      asked.uid = 1000;
+      asked.destination_node = "west";
+      asked.source = ParseEnd("east:a");
+      east.Reserve("west", asked, std::move(reply));
+    }));
+    REQUIRE_OK(reserved);
+    request.ticket = reserved->ticket;
+    request.arrived_bytes = arrived;
+    ++request.channel;
+    const auto prepared = ask(std::function([&](PeerApi& east, Reply<PrepareReply> reply) {
+      east.Prepare("west", request, std::move(reply));
+    }));
+    CHECK(prepared.ok() == (arrived < kPayload));
+    if (prepared.ok()) CHECK(prepared->begins_at_bytes == arrived);
+    if (!prepared.ok()) CHECK(prepared.status().reason() == reasons::kBadSize);
+  }
+}
