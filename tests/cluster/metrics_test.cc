@@ -24,7 +24,10 @@ constexpr const char* kTransfers = "onecopy_transfers_total";
 // Two daemons that serve metrics, and clients of the second one.
 struct Watched {
   Node west{"west", {.metrics = "127.0.0.1:0"}};
-  Node east{"east", {.peers = {west.AsPeer()}, .metrics = "127.0.0.1:0"}};
+  Node east{"east",
+            {.peers = {west.AsPeer()},
+             .config = "[transfers]\nresume_for = \"0s\"\n",
+             .metrics = "127.0.0.1:0"}};
 
   Watched() {
     east.WaitForPeer("west");

@@ -59,7 +59,8 @@ struct Across {
 
 // So few and so small slots that a copy takes long enough to be met under way.
 constexpr const char* kSlow =
-    "[staging]\nslot_bytes = \"4KiB\"\nslots = 4\n[transfers]\nstall_timeout = \"3s\"\n";
+    "[staging]\nslot_bytes = \"4KiB\"\nslots = 4\n[transfers]\nstall_timeout = \"3s\"\nresume_for "
+    "= \"0s\"\n";
 
 std::string StepsOf(const Json& receipt) {
   std::string text;

@@ -185,7 +185,7 @@ TEST_CASE("a transfer that waits for a lost peer keeps its deadline, and can be 
 
 TEST_CASE("a transfer waits for a lost peer as long as it is told to") {
   if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
-  Rig rig("[transfers]\nstall_timeout = \"5s\"\nresume_for = \"8s\"\n");
+  Rig rig("[transfers]\nresume_for = \"4s\"\n");
   const auto id = Must(rig.in_east.StartTransfer(Rig::Request("tcp-*"))).id;
   rig.SeeArrived(rig.in_east, id);
   rig.Cut(true, true);

@@ -223,7 +223,7 @@ TEST_CASE("where no memory may be locked, the next path is taken, with the reaso
 }
 
 TEST_CASE("a peer that is killed while its memory is read fails the transfer, and is met again") {
-  RdmaPair pair;
+  RdmaPair pair({.config = "[transfers]\nresume_for = \"0s\"\n"});
   MakeBuffers(pair, "256MiB");
   Client west = pair.west.Connect();
   const onecopy::TransferInfo running =
