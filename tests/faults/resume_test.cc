@@ -140,6 +140,39 @@ TEST_CASE("a transfer goes on after a cut with what had not arrived, at either e
   CHECK(ended.receipt.evidence.contains("resumed"));
 }
 
+TEST_CASE("several buffers that are under way go on together") {
+  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  constexpr uint64_t kOne = uint64_t{24} << 20;
+  constexpr uint32_t kBuffers = 4;
+  Rig rig;
+  TransferRequest request;
+  std::vector<HostBuffer> sources;
+  for (uint32_t i = 0; i < kBuffers; ++i) {
+    sources.push_back(Filled(rig.in_west, "part" + std::to_string(i), kOne, 20 + i));
+    const onecopy::Endpoint source{"west", "part" + std::to_string(i), {}, {}};
+    if (i == 0) {
+      request.source = source;
+    } else {
+      request.more_sources.push_back(source);
+    }
+    request.ranges.push_back({{0, kOne, 0, 1}, {i * kOne, kOne, 0, 1}, i, 0});
+  }
+  request.destination = {"east", "in", {}, {}};
+  request.policy.path_glob = "tcp-*";
+  request.checksum = true;
+  const auto id = Must(rig.in_east.StartTransfer(request)).id;
+  REQUIRE(rig.SeeArrived(rig.in_east, id).bytes_done >= kSeen);
+  rig.Cut(true, true);
+  rig.SeeWaiting(id);
+  rig.Mend();
+  const TransferInfo ended = Must(rig.in_east.AwaitTransfer(id));
+  REQUIRE_OK(OutcomeOf(ended));
+  CHECK(ended.bytes_done == kBuffers * kOne);
+  for (uint32_t i = 0; i < kBuffers; ++i) {
+    CHECK(IsPayload(rig.in.data() + i * kOne, kOne, 20 + i));
+  }
+}
+
 TEST_CASE("several cuts of one transfer cost no byte that had arrived") {
   if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
   Rig rig;

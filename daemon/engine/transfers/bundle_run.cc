@@ -92,13 +92,14 @@ void BundleRun::Tick() {
   TransferInfo& info = record().info;
   uint64_t bytes = bytes_;
   const TransferRecord* running = nullptr;
+  const TransferRecord* moving = nullptr;
   const TransferRecord* waiting = nullptr;
   for (const auto& [id, number] : under_way_) {
     const TransferRecord* const part = needs_.transfers.Find(id);
     if (part == nullptr) continue;
     bytes += part->info.bytes_done;
     if (part->info.state == TransferState::kRunning) running = part;
-    if (!part->info.waits_for.empty()) waiting = part;
+    (part->info.waits_for.empty() ? moving : waiting) = part;
   }
   // Short parts may all have run between two looks.
   const bool some = running != nullptr || bytes > 0;
@@ -107,7 +108,7 @@ void BundleRun::Tick() {
     info.state = TransferState::kRunning;
     if (running != nullptr) info.receipt.lanes = running->info.receipt.lanes;
   }
-  const bool all_wait = running == nullptr && waiting != nullptr;
+  const bool all_wait = moving == nullptr && waiting != nullptr;
   const std::string waits_for = all_wait ? waiting->info.waits_for : std::string();
   const bool news = begins || waits_for != info.waits_for;
   if (!news && bytes == info.bytes_done) return;

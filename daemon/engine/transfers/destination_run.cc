@@ -189,7 +189,7 @@ void DestinationRun::Tick() {
                       "node " + source + ", which sends the bytes, no longer answers",
                       "try again when it answers: onecopy node ls");
     // It lets go of everything, and goes on when the peer is back.
-    return MayWait(bytes > 0) ? move_->Stop(down) : Cancel(down);
+    return MayWait(bytes > 0 || SomeArrived()) ? move_->Stop(down) : Cancel(down);
   }
   if (waited > needs_.context.options.stall_timeout) {
     Cancel({Code::kDeadlineExceeded, reasons::kStalled,
@@ -254,7 +254,13 @@ bool DestinationRun::MayTryAgain(const MoveOutcome& outcome) const {
   const bool others = !outcome.connected && plan::CarrierOf(path.path) == plan::Carrier::kRdma;
   if (!lost || others || path.link.empty() || !cancelled_.ok()) return false;
   const bool soon = LostFor() < needs_.context.options.stall_timeout;
-  return MayWait(arrived_ > 0) || (tries_ < kMaxTries && soon);
+  return MayWait(SomeArrived()) || (tries_ < kMaxTries && soon);
+}
+
+bool DestinationRun::SomeArrived() const {
+  const TransferId& part_of = needs_.transfers.Find(params_.request.id)->info.part_of;
+  const TransferRecord* whole = part_of.empty() ? nullptr : needs_.transfers.Find(part_of);
+  return arrived_ > 0 || (whole != nullptr && whole->info.bytes_done > 0);
 }
 
 os::Clock::duration DestinationRun::LostFor() const {
@@ -327,7 +333,7 @@ void DestinationRun::BeginWhenConnected(const Status& failure) {
                                        }
                                        const bool down =
                                            peer.status().reason() == reasons::kPeerDown;
-                                       if (!down || self->arrived_ == 0 || !self->MayWait(true))
+                                       if (!down || !self->MayWait(self->SomeArrived()))
                                          return self->End(failure);
                                        self->tries_ = std::max(self->tries_, 2);
                                        self->BeginWhenConnected(failure);

@@ -77,6 +77,8 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void BeginWhenConnected(const Status& failure);
   // Whether it may wait (longer) for a peer or a link that was lost, where something has arrived.
   bool MayWait(bool arrived) const;
+  // Of this transfer, or of the larger one whose part it is.
+  bool SomeArrived() const;
   os::Clock::duration LostFor() const;
   void NoteArrived(uint64_t arrived);
   void NoteAttempt(const std::string& outcome, uint64_t bytes);

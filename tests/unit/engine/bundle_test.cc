@@ -371,6 +371,7 @@ struct SlowBundle {
           plan.options.slot_bytes = 4096;
           plan.options.slots = 2;
           plan.options.stall_timeout = 300ms;
+          plan.options.resume_for = 0ms;
         }) {
     for (const char* name : {"a0", "a1"}) REQUIRE_OK(east.CreateBuffer(alice, name, kLarge));
     for (const char* name : {"b0", "b1"}) REQUIRE_OK(west.CreateBuffer(bob, name, kLarge));

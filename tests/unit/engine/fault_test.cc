@@ -22,6 +22,7 @@ void Slow(const std::string&, NodePlan& plan) {
   plan.options.slot_bytes = 4096;
   plan.options.slots = 2;
   plan.options.stall_timeout = 300ms;
+  plan.options.resume_for = 0ms;
 }
 
 Result<TransferInfo> Cancel(EngineNode& node, const Principal& who, const TransferId& id) {
