@@ -45,7 +45,7 @@ struct Outage {
 
 TEST_CASE(
     "a wire that is cut ends a transfer as LINK_DOWN or PEER_DOWN, and the next one goes through") {
-  RdmaPair pair;
+  RdmaPair pair({.config = "[transfers]\nresume_for = \"0s\"\n"});
   MakeBuffers(pair, "256MiB");
   Client west = pair.west.Connect();
   Client east = pair.east.Connect();
