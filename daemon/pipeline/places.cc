@@ -11,6 +11,9 @@ constexpr uint64_t kMinSlots = 8;
 // Of a payload, for the first and the last one not to matter.
 constexpr uint64_t kMinChunks = 64;
 
+// Of chunks, far more than an honest source has under way at a time.
+constexpr size_t kMostAhead = 4096;
+
 // Bytes up to the next multiple of the grain, or as many whole grains as there are.
 uint64_t PieceUpTo(uint64_t most, uint64_t position, uint64_t grain) {
   const uint64_t begun = position % grain;
@@ -46,8 +49,9 @@ std::optional<Chunk> DestinationRange::Reserve(uint64_t offset, uint64_t bytes) 
 }
 
 void DestinationRange::Fill(const Chunk& chunk) {
+  filled_ += chunk.bytes;
   if (chunk.offset != arrived_) {
-    ahead_[chunk.offset] = chunk.bytes;
+    if (ahead_.size() < kMostAhead) ahead_[chunk.offset] = chunk.bytes;
     return;
   }
   arrived_ += chunk.bytes;

@@ -47,19 +47,22 @@ class SourceRange final : public Source {
 class DestinationRange final : public Destination {
  public:
   DestinationRange(uint64_t at, uint64_t bytes, LayoutRef layout = nullptr, uint64_t arrived = 0)
-      : at_(at), bytes_(bytes), layout_(std::move(layout)), arrived_(arrived) {}
+      : at_(at), bytes_(bytes), layout_(std::move(layout)), filled_(arrived), arrived_(arrived) {}
 
   std::optional<Chunk> Reserve(uint64_t offset, uint64_t bytes) override;
   void Fill(const Chunk& chunk) override;
-  bool Complete() const override { return arrived_ == bytes_; }
+  bool Complete() const override { return filled_ == bytes_; }
   uint64_t arrived() const override { return arrived_; }
 
  private:
   const uint64_t at_;
   const uint64_t bytes_;
   const LayoutRef layout_;
+  uint64_t filled_;
   uint64_t arrived_;
-  std::map<uint64_t, uint64_t> ahead_;  // what came before its turn: where it begins, and its bytes
+  // What came before its turn: where it begins, and its bytes. Bounded, as the peer chooses the
+  // order: what is left out has not `arrived`.
+  std::map<uint64_t, uint64_t> ahead_;
 };
 
 // How many neighbouring slots make one chunk, where they are free, for a payload that still has

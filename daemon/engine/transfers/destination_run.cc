@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kWaitsPause{1};
 constexpr int kMaxTries = 4;
 constexpr std::chrono::milliseconds kTryPause{200};
 constexpr std::chrono::milliseconds kLongestTryPause{2000};
-// A move goes on at a multiple of this: whole slots, and whole blocks of a file.
+// A move goes on at a multiple of this, which is whole blocks of a file.
 constexpr uint64_t kResumeGrain = uint64_t{1} << 20;
 
 template <typename T, typename Same>

@@ -63,3 +63,12 @@ TEST_CASE("what has arrived is what came without a gap, in whatever order it cam
   CHECK(range.arrived() == 50);
   CHECK(range.Complete());
 }
+
+TEST_CASE("of a payload that comes in no order a bounded number of chunks is kept in mind") {
+  constexpr uint64_t kChunks = 20'000;
+  DestinationRange range(0, kChunks);
+  for (uint64_t at = kChunks; at-- > 0;) range.Fill(*range.Reserve(at, 1));
+  CHECK(range.Complete());
+  // What was left out is not believed to have arrived.
+  CHECK(range.arrived() == 1);
+}
