@@ -67,8 +67,27 @@ set(ONECOPY_LAYER_daemon_status daemon/engine/api transport/core transport/tls)
 set(ONECOPY_LAYER_daemon_metrics
     daemon/engine/api daemon/log daemon/status transport/core transport/os transport/tls)
 set(ONECOPY_LAYER_client_lib_include "")  # public headers: they and values/ are all that users see
-set(ONECOPY_LAYER_client_lib
-    proto proto/codec transport/core transport/orders transport/os transport/ring transport/shim)
+# The rooms of the client's library, from the ground up.
+set(ONECOPY_LAYER_client_lib_calls client/lib/include proto proto/codec transport/core transport/os)
+set(ONECOPY_LAYER_client_lib_attach
+    client/lib/include client/lib/calls proto proto/codec transport/core transport/os)
+set(ONECOPY_LAYER_client_lib_slab client/lib/include client/lib/attach proto transport/core transport/orders
+    transport/os transport/shim)
+set(ONECOPY_LAYER_client_lib_ring client/lib/include client/lib/attach client/lib/calls proto transport/core
+    transport/ring)
+set(ONECOPY_LAYER_client_lib_session client/lib/include client/lib/attach client/lib/calls client/lib/ring
+    client/lib/slab proto proto/codec transport/core transport/os transport/shim)
+set(ONECOPY_LAYER_client_lib_memory client/lib/include client/lib/attach client/lib/calls client/lib/session proto
+    proto/codec transport/core transport/os transport/shim)
+set(ONECOPY_LAYER_client_lib_transfers client/lib/include client/lib/calls client/lib/session proto transport/core
+    transport/os transport/shim)
+set(ONECOPY_LAYER_client_lib_files client/lib/include client/lib/calls client/lib/memory client/lib/transfers
+    transport/core transport/os)
+set(ONECOPY_LAYER_client_lib_arrivals client/lib/include client/lib/calls client/lib/session proto transport/core)
+set(ONECOPY_LAYER_client_lib_pool client/lib/include client/lib/calls client/lib/memory client/lib/session
+    client/lib/transfers transport/core)
+set(ONECOPY_LAYER_client_lib client/lib/calls client/lib/attach client/lib/slab client/lib/ring client/lib/session
+    client/lib/memory client/lib/transfers client/lib/files client/lib/arrivals client/lib/pool)
 set(ONECOPY_LAYER_client_examples client/lib)  # its public headers alone
 set(ONECOPY_LAYER_client_doctor
     client/lib transport/core transport/os transport/shim transport/tls transport/topology)
@@ -98,4 +117,6 @@ set(ONECOPY_LAYER_deploy_manual bench client/cli daemon daemon/config transport/
 set(ONECOPY_PROGRAM_daemon transport/core transport/os transport/shim transport/tls transport/topology)
 
 # The only folders that see gRPC.
-set(ONECOPY_GRPC_FOLDERS daemon/rpc client/lib)
+set(ONECOPY_GRPC_FOLDERS
+    daemon/rpc client/lib client/lib/calls client/lib/ring client/lib/session client/lib/memory client/lib/transfers
+    client/lib/arrivals)

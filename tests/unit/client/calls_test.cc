@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "client/lib/wire.h"
+#include "client/lib/calls/wire.h"
 #include "onecopy/reasons.h"
 #include "tests/unit/client/client_fixture.h"
 #include "tests/unit/client/gpus.h"

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "client/lib/digest.h"
-#include "client/lib/windows.h"
+#include "client/lib/files/digest.h"
+#include "client/lib/files/windows.h"
 #include "onecopy/reasons.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/client/file_copy_fixture.h"

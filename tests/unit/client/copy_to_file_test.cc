@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "client/lib/digest.h"
+#include "client/lib/files/digest.h"
 #include "onecopy/reasons.h"
 #include "tests/unit/client/file_copy_fixture.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "client/lib/output_file.h"
+#include "client/lib/files/output_file.h"
 #include "onecopy/file_copy.h"
 #include "tests/unit/client/client_fixture.h"
 

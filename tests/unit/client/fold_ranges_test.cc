@@ -1,5 +1,5 @@
 // Ranges at regular distances become strided ones, and nothing else does.
-#include "client/lib/fold_ranges.h"
+#include "client/lib/transfers/fold_ranges.h"
 
 #include <algorithm>
 #include <random>

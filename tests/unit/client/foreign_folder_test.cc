@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "client/lib/output_file.h"
+#include "client/lib/files/output_file.h"
 #include "onecopy/reasons.h"
 #include "tests/unit/client/file_copy_fixture.h"
 

@@ -1,14 +1,14 @@
 // Who has what a stream has freed, and after what: by a driver without a GPU, whose streams are
 // threads.
-#include "client/lib/gpu_streams.h"
+#include "client/lib/pool/gpu_streams.h"
 
 #include <atomic>
 #include <map>
 #include <random>
 #include <thread>
 
-#include "client/lib/connection.h"
-#include "client/lib/gpu_slabs.h"
+#include "client/lib/pool/gpu_slabs.h"
+#include "client/lib/session/connection.h"
 #include "tests/unit/client/gpu_pool_fixture.h"
 
 using onecopy::Pool;

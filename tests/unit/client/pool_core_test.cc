@@ -1,5 +1,5 @@
 // A pool's blocks: found, cut, joined, ordered by streams, given back, and never two at one place.
-#include "client/lib/pool_core.h"
+#include "client/lib/pool/pool_core.h"
 
 #include <algorithm>
 #include <atomic>

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "client/lib/digest.h"
+#include "client/lib/files/digest.h"
 #include "onecopy/reasons.h"
 #include "tests/unit/client/gpus.h"
 #include "tests/unit/client/program_fixture.h"

@@ -1,5 +1,5 @@
 // Memory of GPUs that programs register, by a driver without a GPU.
-#include "client/lib/register_cuda.h"
+#include "client/lib/memory/register_cuda.h"
 
 #include <chrono>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "client/lib/wire.h"
+#include "client/lib/calls/wire.h"
 #include "onecopy/reasons.h"
 #include "onecopy/v1/buffer.pb.h"
 #include "tests/support/fake_cuda.h"

@@ -1,4 +1,4 @@
-#include "client/lib/ring_pause.h"
+#include "client/lib/ring/ring_pause.h"
 
 #include <cstdint>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "client/lib/run_dir.h"
+#include "client/lib/attach/run_dir.h"
 
 #include <fstream>
 

@@ -1,4 +1,4 @@
-#include "client/lib/status_decode.h"
+#include "client/lib/calls/status_decode.h"
 
 #include "onecopy/reasons.h"
 #include "proto/codec/status_codec.h"

@@ -1,6 +1,6 @@
 #include <thread>
 
-#include "client/lib/wire.h"
+#include "client/lib/calls/wire.h"
 #include "onecopy/client.h"
 #include "onecopy/reasons.h"
 #include "onecopy/v1/transfer.pb.h"

@@ -1,0 +1,102 @@
+// A local file as the destination of a copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "client/lib/files/named_file.h"
+#include "client/lib/files/waiter.h"
+#include "onecopy/file_copy.h"
+#include "onecopy/result.h"
+#include "transport/os/new_file.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::client {
+
+// Used by one thread. A file that is written as a whole is an os::NewFile: until Commit has
+// succeeded, what was there does not change. What is zero for long in it stays a hole.
+class OutputFile {
+ public:
+  // `sync`: Commit returns once the disk has all. `read_back`: what was written will be read, too,
+  // where the caller may do that. `in_place`: the file is there, and parts of it are written.
+  // `write_device` as in FileCopyOptions.
+  struct Ask {
+    bool sync = false;
+    bool read_back = false;
+    bool in_place = false;
+    bool write_device = false;
+  };
+
+  // Whether `bytes` could be written there, as far as that can be known without touching anything.
+  // INVALID_ARGUMENT for a folder or a dangling link, or (SIZE_MISMATCH) for too much; NOT_FOUND
+  // for a range of a file, or a folder, that does not exist; PERMISSION_DENIED. And a descriptor of
+  // such a file: the very one where a range of it would be written, else one without a name in the
+  // same folder. Empty where the file system has none.
+  static Result<os::UniqueFd> Sample(const LocalFile& file, uint64_t bytes, const Ask& ask);
+
+  // Likewise, and opens it and reserves the space: RESOURCE_EXHAUSTED (NO_SPACE) where the file
+  // system can tell beforehand; INVALID_ARGUMENT (BAD_ARGUMENT) for a `sync` of what is on no disk.
+  // Blocks for a FIFO without reader.
+  static Result<OutputFile> Open(const LocalFile& file, uint64_t bytes, const Ask& ask);
+
+  const std::string& name() const { return name_; }
+
+  // For who writes the bytes without Write: -1 for what must be written one after the other.
+  int fd() const { return kind_ == Kind::kStream ? -1 : fd_; }
+  uint64_t at() const { return at_; }
+  // Whether it reads as zeros up to its length, until something is written.
+  bool is_new() const { return new_.has_value(); }
+
+  // Where Write goes on, of what is not a stream.
+  void Seek(uint64_t offset) { at_ = offset; }
+
+  // Appends. Fails like Waiter::Check, and with RESOURCE_EXHAUSTED (NO_SPACE). Looks at the bytes,
+  // so that what is zero for long stays a hole.
+  Status Write(const std::byte* from, uint64_t bytes, const Waiter& waiter);
+  // The same for bytes that may not be there, which only the kernel looks at: ABORTED
+  // (MEMORY_FAULT).
+  Status WriteForeign(const std::byte* from, uint64_t bytes, const Waiter& waiter) {
+    return kind_ == Kind::kStream ? WriteStream(from, bytes, waiter) : WriteAt(from, bytes, waiter);
+  }
+
+  // Makes it what the name stands for. Where that fails, the file that was there still does; but
+  // after the last step of `sync`, that the disk has the name, it may be either.
+  Status Commit();
+
+ private:
+  enum class Kind {
+    kReplaced,  // a regular file, new or as a whole
+    kInPlace,   // a range of a file, a block device
+    kStream,
+  };
+  // What is there now; `mode` and owner are those of the very file in `place`.
+  struct Target {
+    Kind kind = Kind::kStream;
+    NamedFile place;
+    bool device = false;
+    uint32_t mode = 0;
+    uint32_t uid = 0;
+    uint32_t gid = 0;
+  };
+
+  explicit OutputFile(std::string name) : name_(std::move(name)) {}
+  static Result<Target> Inspect(const LocalFile& file, uint64_t bytes, const Ask& ask);
+  static Result<Target> InspectNew(const LocalFile& file, NamedFile place);
+  Status OpenNew(NamedFile place, const Target& target, uint64_t bytes);
+  Status OpenInPlace(const Target& target, const Ask& ask);
+  Status WriteAt(const std::byte* from, uint64_t bytes, const Waiter& waiter);
+  Status WriteStream(const std::byte* from, uint64_t bytes, const Waiter& waiter);
+
+  std::string name_;
+  Kind kind_ = Kind::kStream;
+  std::optional<os::NewFile> new_;  // kReplaced
+  os::UniqueFd owned_;              // else, unless it is the caller's
+  os::UniqueFd claim_;              // on a device, against others that would claim it
+  int fd_ = -1;
+  bool sync_ = false;
+  uint64_t at_ = 0;  // where the next byte goes, unless it is a stream
+};
+
+}  // namespace onecopy::client

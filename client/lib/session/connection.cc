@@ -1,0 +1,104 @@
+#include "client/lib/session/connection.h"
+
+namespace onecopy::client {
+
+Result<std::shared_ptr<Connection>> Connection::Open(const ConnectOptions& options) {
+  const RunDir run_dir = FindRunDir(RunDirHints::FromEnvironment(options.run_dir));
+  ONECOPY_ASSIGN_OR_RETURN(SessionRef session, Session::Open(run_dir, options, 1));
+  return std::shared_ptr<Connection>(new Connection(run_dir, options, std::move(session)));
+}
+
+Connection::Connection(RunDir run_dir, const ConnectOptions& options, SessionRef session)
+    : run_dir_(std::move(run_dir)),
+      node_(session->attach().node()),
+      options_(options),
+      session_(std::move(session)) {}
+
+Connection::~Connection() {
+  if (CheckProcess().ok()) return;
+  // The channel's end would be the parent's, and might wait for threads that are not here.
+  static_cast<void>(new SessionRef(std::move(session_)));
+}
+
+Result<SessionRef> Connection::Latest() const {
+  ONECOPY_RETURN_IF_ERROR(CheckProcess());
+  return session();
+}
+
+Result<std::shared_ptr<const shim::CudaApi>> Connection::Cuda() {
+  ONECOPY_RETURN_IF_ERROR(CheckProcess());
+  const MutexLock lock(opening_cuda_);
+  if (cuda_ == nullptr) {
+    ONECOPY_ASSIGN_OR_RETURN(cuda_, shim::LoadCuda(options_.cuda_library));
+  }
+  return cuda_;
+}
+
+std::string Connection::daemon_version() const {
+  return CheckProcess().ok() ? session()->attach().version() : std::string();
+}
+
+Result<SessionRef> Connection::Current() {
+  ONECOPY_RETURN_IF_ERROR(CheckProcess());
+  SessionRef last = session();
+  if (!last->Ended()) return last;
+  const MutexLock reconnecting(reconnecting_);
+  last = session();
+  if (!last->Ended()) return last;
+  // A killed daemon gives no notice: copies that it had requested before may still be carried
+  // out, also by a session that an ArrivalWatch keeps.
+  last->own_memory().Shut();
+  ONECOPY_ASSIGN_OR_RETURN(SessionRef next, Session::Open(run_dir_, options_, last->number() + 1));
+  // Before any caller has the session, so that no caller misses what was registered again.
+  registrations_.Move(*next);
+  {
+    const MutexLock lock(mutex_);
+    session_ = next;
+  }
+  if (!next->Ended()) return next;
+  return Status(Code::kUnavailable, reasons::kDaemonUnreachable,
+                next->Peer() + " ended the session as soon as it began",
+                "try again; find the reason in the daemon's log");
+}
+
+Status Connection::Explain(const Session& session, Status failure) const {
+  if (!session.EndedBy(failure)) return failure;
+  return {
+      Code::kUnavailable, reasons::kSessionLost,
+      session.Peer() + " ended during the request and may have started it: " + failure.message(),
+      "check whether it was done; the next call reconnects, and Client::session() tells what was "
+      "lost"};
+}
+
+Status Connection::ExplainNames(Status status, const std::string& node,
+                                const std::vector<std::string>& names) {
+  if (status.reason() != reasons::kBufferNotFound || (!node.empty() && node != node_)) {
+    return status;
+  }
+  const SessionRef last = session();
+  if (!last->Ended()) registrations_.Restore(*last, names);
+  return registrations_.Explain(std::move(status), names);
+}
+
+Status Connection::ExplainEnds(Status status, const TransferRequest& request) {
+  status = ExplainNames(std::move(status), request.source.node, {request.source.buffer});
+  status = ExplainNames(std::move(status), request.destination.node, {request.destination.buffer});
+  for (const auto* more : {&request.more_sources, &request.more_destinations}) {
+    for (const Endpoint& end : *more) {
+      status = ExplainNames(std::move(status), end.node, {end.buffer});
+    }
+  }
+  return status;
+}
+
+Status Connection::ExplainTransfer(const Session& session, Status failure) const {
+  if (failure.reason() == reasons::kTransferNotFound && this->session()->number() > 1) {
+    return {failure.code(), failure.reason(),
+            failure.message() +
+                "; it has restarted since this client connected, and forgot all earlier transfers",
+            failure.remedy()};
+  }
+  return Explain(session, std::move(failure));
+}
+
+}  // namespace onecopy::client

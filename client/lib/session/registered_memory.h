@@ -1,0 +1,93 @@
+// Memory that the library registers of its own accord, and again with each session.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "client/lib/session/session.h"
+#include "onecopy/buffer.h"
+#include "transport/core/mutex.h"
+#include "transport/os/mapping.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::client {
+
+class Connection;
+
+// What there is, and what the daemon knows of it now. Thread-safe.
+class RegisteredMemory {
+ public:
+  virtual ~RegisteredMemory() = default;
+  RegisteredMemory(const RegisteredMemory&) = delete;
+  RegisteredMemory& operator=(const RegisteredMemory&) = delete;
+
+  // Makes it known to the daemon of this session, again where it was before. FAILED_PRECONDITION
+  // once retired.
+  Result<BufferInfo> Register(Session& session);
+  BufferInfo info() const;
+  // As it was last registered, and in which session; no other one registers it any more. Waits for
+  // one that is about to.
+  std::pair<BufferInfo, uint64_t> Retire();
+  bool retired();
+
+ protected:
+  // `name`: as the caller chose it; empty: the daemon chooses.
+  RegisteredMemory(std::string name, uint64_t bytes) : name_(std::move(name)), bytes_(bytes) {}
+
+ private:
+  // Completes the request, which has name and size, and makes it in that session.
+  virtual Result<BufferInfo> RegisterAs(Session& session,
+                                        v1::RegisterBufferRequest request) const = 0;
+
+  const std::string name_;
+  const uint64_t bytes_;
+  Mutex registering_;  // before mutex_; while the daemon is asked
+  bool retired_ ONECOPY_GUARDED_BY(registering_) = false;
+  uint64_t session_ ONECOPY_GUARDED_BY(registering_) = 0;
+  mutable Mutex mutex_;
+  BufferInfo info_ ONECOPY_GUARDED_BY(mutex_);
+};
+
+// A memory file that this process and the daemon both map.
+class HostMemory final : public RegisteredMemory {
+ public:
+  HostMemory(os::UniqueFd fd, os::Mapping mapping, std::string name);
+
+  std::byte* data() const { return mapping_.data(); }
+
+ private:
+  Result<BufferInfo> RegisterAs(Session& session, v1::RegisterBufferRequest request) const override;
+
+  const os::UniqueFd fd_;
+  const os::Mapping mapping_;
+};
+
+// For the first time, in the connection's session; the next sessions register it again for as
+// long as a reference to it exists.
+Result<BufferInfo> RegisterFirst(Connection& connection,
+                                 const std::shared_ptr<RegisteredMemory>& memory);
+
+// Blocks: cancels the transfers that use it, waits until they no longer use it, and
+// ends the registration for good. The memory may go afterwards, also where this fails, for which
+// the daemon must have gone. As it was last registered is in `last`.
+Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferInfo* last);
+// Ends a registration of that session: at most 5 s. No thread of this library touches the memory
+// any more then, also where the daemon has not answered, which ends it with the session at the
+// latest. FAILED_PRECONDITION (BUFFER_IN_USE) without `force`: then it stays.
+Status EndIn(Session& session, const std::string& name, bool force);
+
+// Fills in what every such request has: its owner, and an id that no earlier request had.
+void Complete(const Session& session, v1::RegisterBufferRequest& request);
+// One registration, whose descriptors were passed in the same session.
+Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request);
+// The same of what the session's own threads copy, under the number that they know it by; where it
+// fails they forget it.
+Result<BufferInfo> RegisterOwnIn(Session& session, uint64_t region,
+                                 v1::RegisterBufferRequest request);
+// What came of it, for those threads.
+void SettleOwn(Session& session, uint64_t region, const Result<BufferInfo>& buffer);
+
+}  // namespace onecopy::client
