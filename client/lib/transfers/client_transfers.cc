@@ -54,6 +54,14 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
                 "look at it with `onecopy transfer show " + id.str() + "`");
 }
 
+// The session, once the daemon can be asked about this transfer: it knows of one on the ring when
+// that has ended.
+Result<client::SessionRef> SessionKnowing(const Connection& connection, const TransferId& id) {
+  ONECOPY_ASSIGN_OR_RETURN(client::SessionRef session, connection.Latest());
+  session->ring().WaitFor(id);
+  return session;
+}
+
 // Within the limit that holds.
 Result<TransferInfo> Create(Connection& connection, const TransferRequest& request) {
   ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::PrintCreate(request));
@@ -86,8 +94,7 @@ Result<TransferInfo> Client::StartTransfer(const TransferRequest& request) {
 }
 
 Result<TransferInfo> Client::GetTransfer(const TransferId& id) {
-  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
-  session->ring().WaitFor(id);
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, SessionKnowing(*connection_, id));
   ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
   v1::GetTransferRequest request;
   request.set_id(id.str());
@@ -129,8 +136,7 @@ Result<std::vector<TransferInfo>> Client::ListTransfers() {
 }
 
 Result<TransferInfo> Client::CancelTransfer(const TransferId& id) {
-  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
-  session->ring().WaitFor(id);
+  ONECOPY_RETURN_IF_ERROR(SessionKnowing(*connection_, id).status());
   ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
   v1::CancelTransferRequest request;
   request.set_id(id.str());
@@ -142,8 +148,7 @@ Result<TransferInfo> Client::CancelTransfer(const TransferId& id) {
 
 Result<TransferInfo> Client::WatchTransfer(const TransferId& id, const OnUpdate& on_update,
                                            std::stop_token stop) {
-  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
-  session->ring().WaitFor(id);
+  ONECOPY_RETURN_IF_ERROR(SessionKnowing(*connection_, id).status());
   return Watch(*connection_, id, on_update, stop,
                [](const TransferInfo& transfer) { return IsFinal(transfer.state); });
 }

@@ -253,35 +253,23 @@ std::pair<std::string, std::string> Node::Plan(const nb::tuple& request) {
 TransferSnapshot Node::Run(const nb::tuple& request, const nb::object& on_update,
                            const std::stop_source& stop) {
   TransferRequest wanted = ToRequest(request);
-  if (on_update.is_none() && !stop.stop_requested() && quick_.Contains(wanted)) {
-    return Ended(
-        RunQuick(std::make_shared<const TransferRequest>(std::move(wanted)), stop.get_token()));
+  if (on_update.is_none() && !stop.stop_requested()) {
+    return Ended(RunWithFuture(std::make_shared<const TransferRequest>(std::move(wanted)),
+                               stop.get_token()));
   }
-  TransferSnapshot ended = Ended(Wait(
+  return Ended(Wait(
       [&](const Client::OnUpdate& note, std::stop_token token) {
         return client_.RunTransfer(wanted, note, std::move(token));
       },
       ToOnUpdate(on_update), stop));
-  quick_.Note(wanted);
-  return ended;
 }
 
 std::unique_ptr<Prepared> Node::Prepare(const nb::tuple& request) {
-  auto prepared = std::make_unique<Prepared>(ToRequest(request));
-  if (quick_.Contains(*prepared->request())) prepared->set_quick();
-  return prepared;
+  return std::make_unique<Prepared>(ToRequest(request));
 }
 
-TransferSnapshot Node::RunPrepared(Prepared& prepared) {
-  const std::shared_ptr<const TransferRequest>& request = prepared.request();
-  if (prepared.quick()) return Ended(RunQuick(request, {}));
-  TransferSnapshot ended = Ended(Wait(
-      [&](const Client::OnUpdate& note, std::stop_token token) {
-        return client_.RunTransfer(*request, note, std::move(token));
-      },
-      {}, std::stop_source()));
-  if (quick_.Note(*request)) prepared.set_quick();
-  return ended;
+TransferSnapshot Node::RunPrepared(const Prepared& prepared) {
+  return Ended(RunWithFuture(prepared.request(), {}));
 }
 
 double Node::SecondsOf(const Prepared& prepared, uint64_t count) {
@@ -293,10 +281,11 @@ double Node::SecondsOf(const Prepared& prepared, uint64_t count) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
 }
 
-// Not RunTransfer, which with a stop would not go by shared memory.
-Result<TransferInfo> Node::RunQuick(std::shared_ptr<const TransferRequest> request,
-                                    const std::stop_token& stop) {
-  return RunQuickly([&] { return client_.RunTransferAsync(std::move(request)); }, stop);
+// By a future: what goes by shared memory then needs no other thread, and what goes by gRPC shares
+// the library's one.
+Result<TransferInfo> Node::RunWithFuture(std::shared_ptr<const TransferRequest> request,
+                                         const std::stop_token& stop) {
+  return Wait([&] { return client_.RunTransferAsync(std::move(request)); }, stop);
 }
 
 TransferSnapshot Node::Start(const nb::tuple& request) {

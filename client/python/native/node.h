@@ -3,7 +3,6 @@
 
 #include <nanobind/nanobind.h>
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -15,7 +14,6 @@
 #include "client/python/native/mapped.h"
 #include "client/python/native/memory.h"
 #include "client/python/native/pool.h"
-#include "client/python/native/quick_pairs.h"
 #include "client/python/native/waiting.h"
 #include "onecopy/client.h"
 #include "transport/core/mutex.h"
@@ -43,13 +41,8 @@ class Prepared {
       : request_(std::make_shared<const TransferRequest>(std::move(request))) {}
   const std::shared_ptr<const TransferRequest>& request() const { return request_; }
 
-  // Whether the library may carry it by shared memory, at once: no thread is worth while.
-  bool quick() const { return quick_.load(std::memory_order_relaxed); }
-  void set_quick() { quick_.store(true, std::memory_order_relaxed); }
-
  private:
   const std::shared_ptr<const TransferRequest> request_;
-  std::atomic<bool> quick_{false};
 };
 
 // A transfer in the order of streams. Every method needs the GIL.
@@ -122,7 +115,7 @@ class Node {
                        const std::stop_source& stop);
   std::unique_ptr<Prepared> Prepare(const nanobind::tuple& request);
   // As Run, without updates and without a stop but Ctrl-C.
-  TransferSnapshot RunPrepared(Prepared& prepared);
+  TransferSnapshot RunPrepared(const Prepared& prepared);
   // What Client::RunTransfer takes for so many, one after another, to hold Python's calls against.
   double SecondsOf(const Prepared& prepared, uint64_t count);
   TransferSnapshot Start(const nanobind::tuple& request);
@@ -169,11 +162,10 @@ class Node {
   std::string ListNodes();
 
  private:
-  Result<TransferInfo> RunQuick(std::shared_ptr<const TransferRequest> request,
-                                const std::stop_token& stop);
+  Result<TransferInfo> RunWithFuture(std::shared_ptr<const TransferRequest> request,
+                                     const std::stop_token& stop);
 
   Client client_;
-  QuickPairs quick_;
 };
 
 }  // namespace onecopy::python

@@ -127,7 +127,7 @@ Result<TransferInfo> Wait(const TransferFuture& future, const std::stop_token& s
   return future.Get();
 }
 
-Result<TransferInfo> RunQuickly(const Begin& begin, const std::stop_token& stop) {
+Result<TransferInfo> Wait(const Begin& begin, const std::stop_token& stop) {
   TransferFuture going;
   {
     const WithoutGil released;

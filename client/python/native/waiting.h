@@ -26,10 +26,9 @@ Result<TransferInfo> Wait(const Blocking& call, const OnUpdate& on_update,
 // The same of one that is under way, whose thread is the library's.
 Result<TransferInfo> Wait(const TransferFuture& future, const std::stop_token& stop);
 
-// Likewise, of one that `begin` begins, without the GIL, too. Where its end comes within the time
-// after which signals are looked for, the GIL was given up once, and nobody asked which thread this
-// is.
+// The same of one that `begin` begins, without the GIL, too. If the end comes before it is time to
+// look for signals, the GIL was given up only once, and nobody asked which thread this is.
 using Begin = std::function<Result<TransferFuture>()>;
-Result<TransferInfo> RunQuickly(const Begin& begin, const std::stop_token& stop);
+Result<TransferInfo> Wait(const Begin& begin, const std::stop_token& stop);
 
 }  // namespace onecopy::python
