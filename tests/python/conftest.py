@@ -14,6 +14,8 @@ import pytest
 import onecopy
 
 LEAK = "nanobind: leaked"  # what a program says at its end whose references our module has lost
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for a shell's background jobs; tests interrupt themselves
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 collect_ignore = ["grpc_only"]  # which has packages and a conftest of its own
 BIN = pathlib.Path(os.environ["ONECOPY_BIN_DIR"])
 

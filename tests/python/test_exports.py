@@ -54,6 +54,16 @@ def test_an_array_goes_into_a_file_of_another_node_and_back(exporting):
     assert [each.name for each in data.iterdir()] == ["new"]
 
 
+def test_the_folders_of_a_node_are_listed(exporting):
+    node, data = exporting
+    wanted = [onecopy.Export("far", "data", str(data), read=True, write=True)]
+    assert node.exports("far") == wanted
+    assert node.exports() == []
+    assert asyncio.run(node.aio.exports("far")) == wanted
+    with pytest.raises(onecopy.NotFound):
+        node.exports("nowhere")
+
+
 def test_no_name_is_repaired_into_another(exporting):
     """What Python writes with surrogates is no UTF-8, and `bad?` is another file."""
     node, data = exporting

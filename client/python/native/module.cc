@@ -193,16 +193,25 @@ void BindNode(nb::module_& module) {
       .def("wait", &Queued::Await, "stop"_a, nb::sig("def wait(self, stop: Stop) -> Transfer"))
       .def("cancel", &Queued::Cancel);
   nb::class_<Prepared>(module, "Prepared");
+  nb::class_<Watch>(module, "Watch")
+      .def("poll", &Watch::Poll, "most"_a)
+      .def(
+          "wait", &Watch::Wait, "most"_a, "limit_ms"_a.none(), "stop"_a,
+          nb::sig("def wait(self, most: int, limit_ms: int | None, stop: Stop) -> tuple[str, int]"))
+      .def("close", &Watch::Close);
   nb::class_<Node>(module, "Node")
-      .def(nb::init<const std::string&, const std::string&, int64_t, bool, const std::string&>(),
-           "run_dir"_a, "program"_a, "timeout_ms"_a, "use_ring"_a, "cuda_library"_a = "")
+      .def(nb::init<const std::string&, const std::string&, int64_t, bool, const std::string&,
+                    bool>(),
+           "run_dir"_a, "program"_a, "timeout_ms"_a, "use_ring"_a, "cuda_library"_a = "",
+           "keep_arrivals"_a = false)
       .def_prop_ro("name", [](const Node& self) { return self.client().node(); })
       .def_prop_ro("daemon_version",
                    [](const Node& self) { return self.client().daemon_version(); })
       .def_prop_ro("run_dir", [](const Node& self) { return self.client().run_dir(); })
       .def_prop_ro("session", [](const Node& self) { return self.client().session().number; })
       .def("ping", &Node::Ping)
-      .def("create_buffer", &Node::CreateBuffer, "name"_a, "bytes"_a, "memory"_a, "node"_a = "")
+      .def("create_buffer", &Node::CreateBuffer, "name"_a, "bytes"_a, "memory"_a, "node"_a = "",
+           "keep_arrivals"_a = false)
       .def("create_views", &Node::CreateViews, "views"_a)
       .def("create_memory", &Node::CreateMemory, "name"_a, "bytes"_a)
       .def("create_pool", &Node::CreatePool, "name"_a, "cuda_device"_a.none(), "pinned"_a,
@@ -264,6 +273,9 @@ void BindNode(nb::module_& module) {
       .def("get_transfer", &Node::GetTransfer, "id"_a)
       .def("list_transfers", &Node::ListTransfers)
       .def("cancel", &Node::Cancel, "id"_a)
+      .def("watch_arrivals", &Node::WatchArrivals, "buffer"_a)
+      .def("tell", &Node::Tell, "node"_a, "buffer"_a, "message"_a, "request_id"_a)
+      .def("list_exports", &Node::ListExports, "node"_a)
       .def("get_node", &Node::GetNode, "name"_a)
       .def("list_nodes", &Node::ListNodes);
 }

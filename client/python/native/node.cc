@@ -103,11 +103,12 @@ std::string TransferSnapshot::DocumentOfPlan() const {
 }
 
 Node::Node(const std::string& run_dir, const std::string& program, int64_t timeout_ms,
-           bool use_ring, const std::string& cuda_library)
+           bool use_ring, const std::string& cuda_library, bool keep_arrivals)
     : client_(Connected({.run_dir = run_dir,
                          .program = program,
                          .timeout = std::chrono::milliseconds(timeout_ms),
                          .use_ring = use_ring,
+                         .keep_arrivals = keep_arrivals,
                          .cuda_library = cuda_library})) {}
 
 Node::~Node() {
@@ -121,9 +122,13 @@ void Node::Ping() {
 }
 
 std::string Node::CreateBuffer(const std::string& name, uint64_t bytes, const std::string& memory,
-                               const std::string& node) {
+                               const std::string& node, bool keep_arrivals) {
   return Dump(cli::ToJson(Unlocked([&] {
-    return client_.CreateBuffer({.name = name, .bytes = bytes, .memory = memory, .node = node});
+    return client_.CreateBuffer({.name = name,
+                                 .bytes = bytes,
+                                 .memory = memory,
+                                 .node = node,
+                                 .keep_arrivals = keep_arrivals});
   })));
 }
 
@@ -457,6 +462,22 @@ std::vector<TransferSnapshot> Node::ListTransfers() {
 
 TransferSnapshot Node::Cancel(const std::string& id) {
   return TransferSnapshot(Unlocked([&] { return client_.CancelTransfer(TransferId(id)); }));
+}
+
+std::unique_ptr<Watch> Node::WatchArrivals(const std::string& buffer) {
+  return std::make_unique<Watch>(Unlocked([&] { return client_.WatchArrivals(buffer); }));
+}
+
+void Node::Tell(const std::string& node, const std::string& buffer, const nb::bytes& message,
+                const std::string& request_id) {
+  const MessageRequest request{.destination = {.node = node, .buffer = buffer},
+                               .message = std::string(message.c_str(), message.size()),
+                               .request_id = request_id};
+  CheckUnlocked([&] { return client_.SendMessage(request); });
+}
+
+std::string Node::ListExports(const std::string& node) {
+  return Dump(cli::ListToJson(Unlocked([&] { return client_.ListExports(node); })));
 }
 
 std::string Node::GetNode(const std::string& name) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/python/native/arrivals.h"
 #include "client/python/native/mapped.h"
 #include "client/python/native/memory.h"
 #include "client/python/native/pool.h"
@@ -64,7 +65,7 @@ class Node {
  public:
   // As ConnectOptions.
   Node(const std::string& run_dir, const std::string& program, int64_t timeout_ms, bool use_ring,
-       const std::string& cuda_library);
+       const std::string& cuda_library, bool keep_arrivals);
   ~Node();
 
   const Client& client() const { return client_; }
@@ -72,7 +73,7 @@ class Node {
 
   // `node` empty: this one.
   std::string CreateBuffer(const std::string& name, uint64_t bytes, const std::string& memory,
-                           const std::string& node);
+                           const std::string& node, bool keep_arrivals);
   // Names of arrays in buffers of this node: name, buffer, offset of the first element, dtype,
   // bytes of an element, shape, strides in bytes. A list of documents.
   using View = std::tuple<std::string, std::string, uint64_t, std::string, uint64_t,
@@ -157,6 +158,12 @@ class Node {
   TransferSnapshot GetTransfer(const std::string& id);
   std::vector<TransferSnapshot> ListTransfers();
   TransferSnapshot Cancel(const std::string& id);
+
+  // All of this client's buffers, if `buffer` is empty.
+  std::unique_ptr<Watch> WatchArrivals(const std::string& buffer);
+  void Tell(const std::string& node, const std::string& buffer, const nanobind::bytes& message,
+            const std::string& request_id);
+  std::string ListExports(const std::string& node);
 
   std::string GetNode(const std::string& name);
   std::string ListNodes();

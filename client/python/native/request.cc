@@ -110,6 +110,8 @@ TransferRequest ToRequest(const nb::tuple& request) {
   made.more_sources = ToEndpoints(request[10]);
   made.more_destinations = ToEndpoints(request[11]);
   made.sync = nb::cast<bool>(request[12]);
+  const auto message = nb::cast<nb::bytes>(request[13]);
+  made.message.assign(message.c_str(), message.size());
   return made;
 }
 

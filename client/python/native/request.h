@@ -13,9 +13,9 @@ namespace onecopy::python {
 Endpoint ToEndpoint(const nanobind::tuple& end);
 
 // (source, destination, ranges, path, at_most or None, link, allow_emulated, checksum, deadline in
-// milliseconds or None, request id, more sources, more destinations, sync); ranges: Ranges, or a
-// list of pairs of (offset, bytes, stride, count), or with the number of the buffer behind that;
-// more sources and destinations: lists of ends.
+// milliseconds or None, request id, more sources, more destinations, sync, message); ranges:
+// Ranges, or a list of pairs of (offset, bytes, stride, count), or with the number of the buffer
+// behind that; more sources and destinations: lists of ends.
 TransferRequest ToRequest(const nanobind::tuple& request);
 
 }  // namespace onecopy::python

@@ -21,9 +21,11 @@ from .core.memory._streams import Queued
 from .core.node._connect import connect
 from .core.node._loaded import Loaded, Saved
 from .core.node._node import Node
+from .core.node._watch import AsyncWatch, Watch
 from .core.requests._ends import End
 from .core.requests._layouts import Layout
 from .core.requests._prepared import Prepared
+from .core.values._arrival import Arrival
 from .core.values._errors import (
     Aborted,
     AlreadyExists,
@@ -52,6 +54,7 @@ from .core.values._values import (
     Checksum,
     Diagnosis,
     Endpoint,
+    Export,
     Finding,
     Grant,
     Lane,
@@ -104,10 +107,10 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Aborted", "AlreadyExists", "Attempt", "Buffer", "Cancelled", "Checksum", "DataLoss", "DeadlineExceeded",
-    "DeviceArray", "DevicePool", "Diagnosis", "End", "Endpoint", "Error", "FailedPrecondition", "Finding", "Grant",
+    "Aborted", "AlreadyExists", "Arrival", "AsyncWatch", "Attempt", "Buffer", "Cancelled", "Checksum", "DataLoss", "DeadlineExceeded",
+    "DeviceArray", "DevicePool", "Diagnosis", "End", "Endpoint", "Error", "Export", "FailedPrecondition", "Finding", "Grant",
     "Internal", "InvalidArgument", "Lane", "Layout", "Loaded", "MappedArray", "Node", "NotFound", "OutOfRange",
     "PermissionDenied", "Plan", "Pool", "PoolArray", "PoolStatistics", "Prepared", "Queued", "Receipt", "Refusal",
     "ResourceExhausted", "Saved", "SharedArray", "Step", "Sum", "Transfer", "Unauthenticated", "Unavailable",
-    "Unimplemented", "Unknown", "aio", "connect", "doctor", "load", "program", "save",
+    "Unimplemented", "Unknown", "Watch", "aio", "connect", "doctor", "load", "program", "save",
 ]

@@ -14,15 +14,17 @@ from ..requests import _files, _layouts, _pieces, _prepared
 from ..requests._ends import OURS, End, Keeps, NothingToMove
 from ..requests._range_arrays import Ranges, choose
 from ..requests._requests import Requests
-from ..values._errors import InvalidArgument
+from ..values._arrival import as_message
+from ..values._errors import InvalidArgument, Unimplemented
 from ..values._numbers import milliseconds, size as _size
 from ..values._program import diagnose
 from ..values._refusal import known
 from ..values._transfer import Progress, Transfer
-from ..values._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, whole_buffer
+from ..values._values import Buffer, Diagnosis, Endpoint, Export, Grant, Plan, Sum, whole_buffer
 from . import _above
 from ._loaded import Loaded, Saved
 from ._names import Names
+from ._watch import Watch
 
 _NONE: tuple[()] = ()
 
@@ -60,10 +62,12 @@ class Calls:
 
     # ---- buffers
 
-    def create(self, name: str, size: int | str, memory: str = "host", node: str = "") -> Buffer:
+    def create(self, name: str, size: int | str, memory: str = "host", node: str = "", *,
+               keep_arrivals: bool = False) -> Buffer:
         """A zeroed buffer that the daemon owns, which stays after this process. `size`: bytes, or "64MiB"; `memory`:
-        "host", "cuda:N", a GPU's PCI address or UUID; `node`: another one, which lets the caller make it."""
-        return self._buffer(self._native.create_buffer(name, _size(size, "a size"), memory, node))
+        "host", "cuda:N", a GPU's PCI address or UUID; `node`: another one, which lets the caller make it;
+        `keep_arrivals`: what arrives is kept until a watch was told of it (see `watch`)."""
+        return self._buffer(self._native.create_buffer(name, _size(size, "a size"), memory, node, keep_arrivals))
 
     def empty(self, shape: int | tuple[int, ...], dtype: object = "float32", name: str = "") -> _shared.SharedArray:
         """A zeroed array in memory that the daemon reads and writes in place. `dtype`: a name ("bfloat16"), or a type of
@@ -204,7 +208,7 @@ class Calls:
     def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                  allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
                  ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
-                 as_bytes: bool = False, progress: Progress | None = None) -> Transfer:
+                 as_bytes: bool = False, message: str | bytes = b"", progress: Progress | None = None) -> Transfer:
         """Moves bytes, and returns when they have arrived; raises an Error with its reason where they have not.
 
         Arrays, and buffers that are named after arrays, must have elements of one type and byte order, and one shape
@@ -212,8 +216,8 @@ class Calls:
         they mean. An end that is text is bytes.
 
         at_most: copies that the caller accepts; path: a pattern of paths ("rdma-*"); link: a link's name; checksum:
-        compare both ends; deadline: in seconds; ranges: parts of two buffers, see below; sync: of a file of another node that is written, the disk has it, and its name; progress:
-        called with the transfer as it goes, may raise to cancel it.
+        compare both ends; deadline: in seconds; ranges: parts of two buffers, see below; sync: of a file of another node that is written, the disk has it, and its name; message: up to 4 KiB,
+        which the destination's watch gets after the last byte (see `watch`); progress: called with the transfer as it goes, may raise to cancel it.
 
         Two lists of ends are one transfer of many buffers: each of the one goes to its like in the other. Two mappings go
         by their keys. The sources are of one node, and so are the destinations; a pair that is there twice moves once,
@@ -230,7 +234,7 @@ class Calls:
         """
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
-        if chosen is _NONE and progress is None and deadline is None and not (checksum or sync or as_bytes):
+        if chosen is _NONE and progress is None and deadline is None and not (checksum or sync or as_bytes or message):
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None:
             known = self._known.run(source, destination, policy)
@@ -244,7 +248,7 @@ class Calls:
                 return Transfer.nothing(self._native)
         return self._transfer(_native.Stop(), progress, source, destination, at_most=at_most, path=path, link=link,
                               allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=chosen,
-                              sync=sync, as_bytes=as_bytes)
+                              sync=sync, as_bytes=as_bytes, message=message)
 
     def prepare(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
@@ -278,11 +282,11 @@ class Calls:
     def start(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
               allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
               ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
-              as_bytes: bool = False) -> Transfer:
+              as_bytes: bool = False, message: str | bytes = b"") -> Transfer:
         """As `transfer`, without waiting for the end: see Transfer.wait. What is returned keeps the arrays."""
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
-        if chosen is _NONE and deadline is None and not (checksum or sync or as_bytes):
+        if chosen is _NONE and deadline is None and not (checksum or sync or as_bytes or message):
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None and (known := self._known.start(source, destination, policy)) is not None:
             return known
@@ -299,7 +303,7 @@ class Calls:
         try:
             return self._requests.call(
                 run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-                checksum=checksum, deadline=deadline, ranges=chosen, sync=sync, as_bytes=as_bytes)
+                checksum=checksum, deadline=deadline, ranges=chosen, sync=sync, as_bytes=as_bytes, message=message)
         except NothingToMove:
             return Transfer.nothing(self._native)
 
@@ -431,7 +435,46 @@ class Calls:
         """The caller's, the newest first."""
         return [Transfer(self._native, each, None) for each in self._native.list_transfers()]
 
+    # ---- arrivals
+
+    def watch(self, buffer: str | Buffer | Any = "") -> Watch:
+        """What arrives from now on in a buffer of this node that the caller owns, or in an array of this process: each
+        transfer that has written into it, once all of its bytes are there, and each message. Without a buffer: in all
+        that this connection has registered or registers later. See Watch.
+
+        Transfers of at most 64 KiB that went by shared memory are not told, unless the buffer keeps arrivals. If a
+        buffer has no watch, and does not keep arrivals, transfers into it with a message are refused.
+
+        Raises NotFound, PermissionDenied (NOT_OWNER), Unimplemented (NOT_SERVED) for a buffer of another node, and ResourceExhausted (QUOTA) where there are too many watches."""
+        if isinstance(buffer, str):
+            node, name = whole_buffer(buffer)
+        else:
+            watched = buffer if isinstance(buffer, Buffer) else self.register(buffer)
+            node, name = watched.node, watched.id
+        if node not in ("", self.name):
+            raise Unimplemented(f"arrivals can be watched only on the buffer's own node, which is '{node}'", "NOT_SERVED",
+                                "connect to the daemon there")
+        return Watch(self._native.watch_arrivals(name))
+
+    def tell(self, destination: str | Buffer, message: str | bytes, *, request_id: str = "") -> None:
+        """Sends a message, of up to 4 KiB, to the watch of a buffer ("west:frame"); no bytes move. It comes after the
+        bytes of every transfer that the caller saw succeed before. `request_id`: repeated with the same one, it is told
+        once.
+
+        Raises FailedPrecondition (NOT_WATCHED) if the buffer has no watch and does not keep arrivals, and
+        ResourceExhausted (QUOTA) if the watch does not keep up."""
+        if isinstance(destination, str):
+            node, name = whole_buffer(destination)
+        else:
+            node, name = destination.node, destination.id
+        self._native.tell(node, name, as_message(message), request_id)
+
     # ---- the node
+
+    def exports(self, node: str = "") -> list[Export]:
+        """The folders of a node (empty: this one) whose files the caller may read or write by their paths:
+        `west:/data/x.bin`."""
+        return [known(Export, each) for each in json.loads(self._native.list_exports(node))]
 
     def info(self, name: str = "") -> dict[str, Any]:
         """What `onecopy --json node show` prints."""

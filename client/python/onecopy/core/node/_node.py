@@ -16,10 +16,11 @@ from ..requests._layouts import Layout, chosen_of
 from ..requests._range_arrays import Ranges
 from ..values._system import system_errors
 from ..values._transfer import Progress, Transfer
-from ..values._values import Buffer, Endpoint, Plan
+from ..values._values import Buffer, Endpoint, Export, Plan
 from . import _above
 from ._calls import Calls
 from ._loaded import Loaded, Saved
+from ._watch import AsyncWatch
 
 _T = TypeVar("_T")
 
@@ -63,8 +64,9 @@ class AsyncNode:
     async def ping(self) -> None:
         await _call(self._node.ping)
 
-    async def create(self, name: str, size: int | str, memory: str = "host", node: str = "") -> Buffer:
-        return await _call(lambda: self._node.create(name, size, memory, node))
+    async def create(self, name: str, size: int | str, memory: str = "host", node: str = "", *,
+                     keep_arrivals: bool = False) -> Buffer:
+        return await _call(lambda: self._node.create(name, size, memory, node, keep_arrivals=keep_arrivals))
 
     async def empty(self, shape: int | tuple[int, ...], dtype: object = "float32", name: str = "") -> SharedArray:
         return await _call(lambda: self._node.empty(shape, dtype, name))
@@ -96,7 +98,8 @@ class AsyncNode:
     async def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "",
                        link: str = "", allow_emulated: bool = False, checksum: bool = False,
                        deadline: float | None = None, ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None,
-                       sync: bool = False, as_bytes: bool = False, progress: Progress | None = None) -> Transfer:
+                       sync: bool = False, as_bytes: bool = False, message: str | bytes = b"",
+                       progress: Progress | None = None) -> Transfer:
         """As Node.transfer. Cancelling the task cancels the transfer, and ends when nothing moves any more; `progress`
         is called on the loop's thread, and what it raises is only reported."""
         stop = _native.Stop()
@@ -113,7 +116,7 @@ class AsyncNode:
         return await _call(
             lambda: self._node._transfer(
                 stop, note, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-                checksum=checksum, deadline=deadline, ranges=chosen, sync=sync, as_bytes=as_bytes),
+                checksum=checksum, deadline=deadline, ranges=chosen, sync=sync, as_bytes=as_bytes, message=message),
             stop)
 
     async def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0,
@@ -158,6 +161,18 @@ class AsyncNode:
         saved: Saved = await _call(
             lambda: formats.save(self._node, stop, file, arrays, metadata, format, sync, moves), stop)
         return saved
+
+    async def watch(self, buffer: str | Buffer | Any = "") -> AsyncWatch:
+        """As Node.watch."""
+        return AsyncWatch(await _call(lambda: self._node.watch(buffer)))
+
+    async def tell(self, destination: str | Buffer, message: str | bytes, *, request_id: str = "") -> None:
+        """As Node.tell."""
+        await _call(lambda: self._node.tell(destination, message, request_id=request_id))
+
+    async def exports(self, node: str = "") -> list[Export]:
+        """As Node.exports."""
+        return await _call(lambda: self._node.exports(node))
 
     async def explain(self, source: End, destination: End, **policy: Any) -> Plan:
         """As Node.explain."""

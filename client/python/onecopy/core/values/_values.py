@@ -29,6 +29,18 @@ def _time(text: str | None) -> datetime.datetime | None:
 
 
 @dataclasses.dataclass(frozen=True)
+class Export:
+    """A folder of a node, from or to whose files the caller may transfer."""
+
+    node: str
+    name: str
+    """As in [exports.NAME] of the node's configuration."""
+    path: str
+    read: bool
+    write: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class Step:
     """One copy: a pass of the payload from one memory to another. `bytes` is None in a plan."""
 

@@ -1,0 +1,123 @@
+"""A watch of what arrives in buffers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+from ... import _native
+from ..values._arrival import Arrival
+from ..values._errors import InvalidArgument
+from ..values._numbers import milliseconds
+
+_T = TypeVar("_T")
+_ALL = 2**63 - 1
+
+
+class Watch:
+    """What arrives in the caller's buffers; made by Node.watch. Any thread may use it; each arrival goes to one call.
+
+        with node.watch("frame") as arrivals:
+            for arrival in arrivals:
+                print(arrival.transfer, arrival.message)
+
+    What a call returns counts as dealt with when the next call begins, and when the `with` block ends without an
+    exception. Arrivals that were not dealt with, in a buffer that keeps arrivals, go to that buffer's next watch. So a
+    program that deals with each arrival before it asks for the next one loses none.
+
+    Every call raises NotFound (BUFFER_NOT_FOUND) after the buffer was removed, Aborted (OWNER_DIED) after the process
+    that registered it has ended, and Unavailable (DAEMON_UNREACHABLE) after the daemon has ended."""
+
+    def __init__(self, native: _native.Watch) -> None:
+        self._native = native
+        self.missed = 0
+        """How many arrivals without a message were left out, because what was told before was not dealt with in time."""
+
+    def poll(self, most: int | None = None) -> list[Arrival]:
+        """What has arrived since the last call, at most so many; an empty list if nothing has. Does not wait."""
+        return self._took(self._native.poll(_count(most)))
+
+    def wait(self, timeout: float | None = None, most: int | None = None) -> list[Arrival]:
+        """The same, but waits until something has arrived. Raises DeadlineExceeded after `timeout` seconds; nothing is
+        lost by that."""
+        return self._wait(_native.Stop(), timeout, most)
+
+    def close(self) -> None:
+        """Ends the watch. Tells the daemon that all returned arrivals are dealt with, and waits for its answer."""
+        self._native.close()
+
+    def __iter__(self) -> Watch:
+        return self
+
+    def __next__(self) -> Arrival:
+        return self.wait(most=1)[0]
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _failure: BaseException | None,
+                 _traceback: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+
+    def _wait(self, stop: _native.Stop, timeout: float | None, most: int | None) -> list[Arrival]:
+        return self._took(self._native.wait(_count(most), milliseconds(timeout, "a timeout"), stop))
+
+    def _took(self, batch: tuple[str, int]) -> list[Arrival]:
+        document, missed = batch
+        self.missed += missed
+        return [Arrival._of(each) for each in json.loads(document)]
+
+
+class AsyncWatch:
+    """A Watch whose calls are awaited; made by AsyncNode.watch: `async for arrival in await node.aio.watch("frame")`."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    @property
+    def missed(self) -> int:
+        """As Watch.missed."""
+        return self._watch.missed
+
+    async def wait(self, timeout: float | None = None, most: int | None = None) -> list[Arrival]:
+        """As Watch.wait. Cancelling the task loses nothing that has not been returned."""
+        stop = _native.Stop()
+        return await _call(lambda: self._watch._wait(stop, timeout, most), stop)
+
+    async def close(self) -> None:
+        """As Watch.close."""
+        await _call(self._watch.close, None)
+
+    def __aiter__(self) -> AsyncWatch:
+        return self
+
+    async def __anext__(self) -> Arrival:
+        return (await self.wait(most=1))[0]
+
+    async def __aenter__(self) -> AsyncWatch:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, _failure: BaseException | None,
+                        _traceback: TracebackType | None) -> None:
+        if kind is None:
+            await self.close()
+
+
+async def _call(function: Callable[[], _T], stop: _native.Stop | None) -> _T:
+    from . import _awaiting  # now: programs that block do without asyncio
+
+    return await _awaiting.call(function, stop)
+
+
+def _count(most: int | None) -> int:
+    if most is None:
+        return _ALL
+    if not 0 < most <= _ALL:
+        raise InvalidArgument(f"{most} is not a number of arrivals", "BAD_ARGUMENT", "pass 1 or more, or leave it out")
+    return most
+
+
+__all__ = ["AsyncWatch", "Watch"]
