@@ -1,19 +1,17 @@
 // `onecopy cert`: a small authority for those who have none.
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <memory>
 
+#include "client/cli/authority.h"
 #include "client/cli/cert_show.h"
 #include "client/cli/commands.h"
 #include "client/cli/output/escape.h"
 #include "client/cli/output/time.h"
 #include "onecopy/reasons.h"
 #include "transport/core/name.h"
-#include "transport/os/error.h"
 #include "transport/tls/issue.h"
 #include "transport/tls/key_file.h"
 
@@ -36,37 +34,6 @@ struct CertOptions {
 
 constexpr int kMaxDays = 36500;
 
-std::string In(const std::string& folder, const std::string& file) {
-  return folder == "." ? file : folder + "/" + file;
-}
-
-Status MakeFolder(const std::string& folder, mode_t mode) {
-  if (::mkdir(folder.c_str(), mode) == 0 || errno == EEXIST) return OkStatus();
-  return os::ErrnoStatus(errno, "making the folder " + folder);
-}
-
-Result<tls::Issued> ReadAuthority(const std::string& folder) {
-  const std::string certificate = In(folder, "ca.pem");
-  tls::Issued authority;
-  Result<std::string> text = tls::ReadPem(certificate);
-  if (!text.ok()) {
-    return Status(text.status().code(), text.status().reason(), text.status().message(),
-                  "name the authority's folder with --ca; onecopy cert init-ca makes one");
-  }
-  authority.certificate = *std::move(text);
-  ONECOPY_ASSIGN_OR_RETURN(authority.key, tls::ReadPrivateKey(In(folder, "ca.key")));
-  return authority;
-}
-
-// Both or neither, as far as one program can.
-Status Write(const tls::Issued& issued, const std::string& certificate, const std::string& key,
-             bool replace) {
-  ONECOPY_RETURN_IF_ERROR(tls::WritePem(key, issued.key, true, replace));
-  const Status status = tls::WritePem(certificate, issued.certificate, false, replace);
-  if (!status.ok() && !replace) ::unlink(key.c_str());
-  return status;
-}
-
 void Say(Session& session, Json document, const std::string& text) {
   if (session.json()) {
     Print(session.out(), document);
@@ -81,7 +48,7 @@ Status InitAuthority(Session& session, const CertOptions& options) {
   ONECOPY_RETURN_IF_ERROR(MakeFolder(options.out, 0700));
   ONECOPY_ASSIGN_OR_RETURN(const tls::Issued issued,
                            tls::MakeAuthority(options.name, options.lifetime()));
-  ONECOPY_RETURN_IF_ERROR(Write(issued, certificate, key, false));
+  ONECOPY_RETURN_IF_ERROR(WriteIssued(issued, certificate, key, false));
   const auto until = tls::ParseCertificates(issued.certificate)->front().NotAfter();
   Say(session, {{"ca", certificate}, {"key", key}, {"not_after", FormatTime(until)}},
       Printable(certificate) + "  CA certificate, for [tls] ca of every node; valid until " +
@@ -104,7 +71,7 @@ Status Issue(Session& session, const CertOptions& options) {
   const std::string certificate = In(options.out, options.node + ".pem");
   const std::string key = In(options.out, options.node + ".key");
   ONECOPY_RETURN_IF_ERROR(MakeFolder(options.out, 0700));
-  ONECOPY_RETURN_IF_ERROR(Write(issued, certificate, key, options.replace));
+  ONECOPY_RETURN_IF_ERROR(WriteIssued(issued, certificate, key, options.replace));
   const auto until = tls::ParseCertificates(issued.certificate)->front().NotAfter();
   Say(session,
       {{"node", options.node},
@@ -134,7 +101,7 @@ Status IssueUser(Session& session, const CertOptions& options) {
   const std::string certificate = In(options.out, "user-" + std::to_string(uid) + ".pem");
   const std::string key = In(options.out, "user-" + std::to_string(uid) + ".key");
   ONECOPY_RETURN_IF_ERROR(MakeFolder(options.out, 0700));
-  ONECOPY_RETURN_IF_ERROR(Write(issued, certificate, key, options.replace));
+  ONECOPY_RETURN_IF_ERROR(WriteIssued(issued, certificate, key, options.replace));
   const auto until = tls::ParseCertificates(issued.certificate)->front().NotAfter();
   std::string owners;
   for (const std::string& node : options.nodes) {
@@ -175,7 +142,8 @@ Status RevokeFiles(Session& session, const CertOptions& options) {
   return OkStatus();
 }
 
-void AddInit(CLI::App& group, const std::shared_ptr<CertOptions>& options, Command& chosen) {
+void AddInitAuthority(CLI::App& group, const std::shared_ptr<CertOptions>& options,
+                      Command& chosen) {
   CLI::App* init =
       group.add_subcommand("init-ca", "Make a certificate authority (CA): ca.pem and ca.key");
   init->add_option("DIR", options->out, "Folder for both files; it is created if missing");
@@ -264,7 +232,7 @@ void AddCert(CLI::App& program, Command& chosen) {
       "cert", "Make certificates for [tls] if you have no certificate authority; needs no daemon");
   group->require_subcommand(1);
   auto options = std::make_shared<CertOptions>();
-  AddInit(*group, options, chosen);
+  AddInitAuthority(*group, options, chosen);
   AddIssue(*group, options, chosen);
   AddIssueUser(*group, options, chosen);
   AddRevoke(*group, options, chosen);

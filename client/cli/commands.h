@@ -19,6 +19,7 @@ void AddTransfer(CLI::App& program, Command& chosen);
 void AddNode(CLI::App& program, Command& chosen);
 void AddProbe(CLI::App& program, Command& chosen);
 void AddDoctor(CLI::App& program, Command& chosen);
+void AddInit(CLI::App& program, Command& chosen);
 void AddCert(CLI::App& program, Command& chosen);
 void AddNixlPluginDir(CLI::App& program, Command& chosen);
 void AddTop(CLI::App& program, Command& chosen);

@@ -170,6 +170,7 @@ void Define(CLI::App& program, GlobalOptions& options, Command& chosen) {
   AddNode(program, chosen);
   AddProbe(program, chosen);
   AddDoctor(program, chosen);
+  AddInit(program, chosen);
   AddCert(program, chosen);
   AddNixlPluginDir(program, chosen);
   AddTop(program, chosen);

@@ -56,6 +56,7 @@ constexpr Known kBlocks[] = {
     {"bench/ingest/README.md", "client/python/build-wheel", kNeeds, "PyPI"},
     {"bench/ingest/README.md", "bench/ingest/run --onecopyd", kElsewhere,
      "tests/python/test_ingest.py runs it"},
+    {"docs/operate.md", "sudo onecopy init --name east", kElsewhere, "cluster/init types it"},
     {"docs/operate.md", "onecopy cert init-ca authority", kElsewhere,
      "README's two machines have theirs so"},
     {"docs/operate.md", "onecopy node drain --wait", kTyped},

@@ -4,7 +4,6 @@
 #include <openssl/ssl.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 
 #include "onecopy/reasons.h"
@@ -17,8 +16,17 @@ namespace {
 using Ssl = std::unique_ptr<SSL, Freer<SSL_free>>;
 using Secret = SecretBytes<48>;
 
-// What a lane speaks: so that a certificate of a node cannot lead to another service of it.
-constexpr unsigned char kProtocol[] = "\x0eonecopy-lane/1";
+// With its length before it.
+constexpr std::string_view kLaneProtocol = "\x0eonecopy-lane/1";
+constexpr std::string_view kGrpcProtocol = "\x02h2";
+
+std::string_view NameOf(Handshake::Protocol protocol) {
+  return protocol == Handshake::Protocol::kLane ? kLaneProtocol : kGrpcProtocol;
+}
+
+const unsigned char* Bytes(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -86,8 +94,8 @@ Status Failed(const SSL* ssl, int error) {
 int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_bytes,
                    const unsigned char* in, unsigned in_bytes, void*) {
   unsigned char* selected = nullptr;
-  if (SSL_select_next_proto(&selected, out_bytes, kProtocol, sizeof kProtocol - 1, in, in_bytes) !=
-      OPENSSL_NPN_NEGOTIATED) {
+  if (SSL_select_next_proto(&selected, out_bytes, Bytes(kLaneProtocol), kLaneProtocol.size(), in,
+                            in_bytes) != OPENSSL_NPN_NEGOTIATED) {
     return SSL_TLSEXT_ERR_ALERT_FATAL;
   }
   *out = selected;
@@ -99,6 +107,7 @@ int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_bytes,
 struct Handshake::State {
   Ssl ssl;
   Side side = Side::kClient;
+  Protocol protocol = Protocol::kLane;
   Secret client;
   Secret server;
 };
@@ -143,13 +152,16 @@ Result<std::shared_ptr<SSL_CTX>> MakeLaneContext(const Chain& own, EVP_PKEY* key
 Handshake::Handshake(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Handshake::~Handshake() = default;
 
-Result<std::unique_ptr<Handshake>> Handshake::Begin(const Identity& identity, Side side, int fd) {
+Result<std::unique_ptr<Handshake>> Handshake::Begin(const Identity& identity, Side side, int fd,
+                                                    Protocol protocol) {
   auto state = std::make_unique<State>();
   state->side = side;
+  state->protocol = protocol;
+  const std::string_view name = NameOf(protocol);
   state->ssl.reset(SSL_new(identity.lane_context()));
   SSL* const ssl = state->ssl.get();
   if (ssl == nullptr || SSL_set_fd(ssl, fd) != 1 || SSL_set_app_data(ssl, state.get()) != 1 ||
-      SSL_set_alpn_protos(ssl, kProtocol, sizeof kProtocol - 1) != 0) {
+      SSL_set_alpn_protos(ssl, Bytes(name), name.size()) != 0) {
     return Status(Code::kInternal, reasons::kInternal, "beginning a TLS lane: " + Complaint());
   }
   if (side == Side::kClient) {
@@ -174,11 +186,25 @@ Result<Handshake::Next> Handshake::Step() {
   const unsigned char* protocol = nullptr;
   unsigned bytes = 0;
   SSL_get0_alpn_selected(ssl, &protocol, &bytes);
-  if (bytes != kProtocol[0] || std::memcmp(protocol, kProtocol + 1, bytes) != 0) {
+  if (std::string_view(reinterpret_cast<const char*>(protocol), bytes) !=
+      NameOf(state_->protocol).substr(1)) {
     return Status(Code::kUnavailable, reasons::kLinkDown,
                   "the other end does not speak the TLS of a lane");
   }
   return Next::kDone;
+}
+
+Result<Handshake::Next> Handshake::AwaitFirstByte() {
+  SSL* const ssl = state_->ssl.get();
+  ERR_clear_error();
+  errno = 0;
+  char byte = 0;
+  const int got = SSL_peek(ssl, &byte, 1);
+  if (got == 1) return Next::kDone;
+  const int error = SSL_get_error(ssl, got);
+  if (error == SSL_ERROR_WANT_READ) return Next::kRead;
+  if (error == SSL_ERROR_WANT_WRITE) return Next::kWrite;
+  return Failed(ssl, error);
 }
 
 Chain Handshake::presented() const {

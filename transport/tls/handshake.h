@@ -19,9 +19,13 @@ struct SessionKeys {
 // to ignore SIGPIPE, as daemons do.
 class Handshake {
  public:
-  // On a connected, non-blocking socket, which must stay open. `side` is this end's: who connects
-  // is the client.
-  static Result<std::unique_ptr<Handshake>> Begin(const Identity& identity, Side side, int fd);
+  // What both ends speak afterwards: a certificate cannot lead to another service of a node.
+  enum class Protocol { kLane, kGrpc };
+
+  // On a connected, non-blocking socket, which must stay open. `side` is this end's: the end that
+  // connects is the client.
+  static Result<std::unique_ptr<Handshake>> Begin(const Identity& identity, Side side, int fd,
+                                                  Protocol protocol = Protocol::kLane);
   ~Handshake();
 
   // What has to happen before the next step: the socket can be read, or written, or nothing more.
@@ -29,6 +33,10 @@ class Handshake {
   // UNAUTHENTICATED (CERT_REJECTED) where one end does not accept the other's certificate,
   // UNAVAILABLE (LINK_DOWN) where the socket fails or what comes is not a handshake.
   Result<Next> Step();
+
+  // After kDone, for a client of gRPC, whose server speaks first: kDone once it has, and so has
+  // accepted this end's certificate. Fails as Step.
+  Result<Next> AwaitFirstByte();
 
   struct State;
 
