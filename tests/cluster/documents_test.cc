@@ -60,6 +60,8 @@ constexpr Known kBlocks[] = {
     {"docs/operate.md", "onecopy cert init-ca authority", kElsewhere,
      "README's two machines have theirs so"},
     {"docs/operate.md", "onecopy node drain --wait", kTyped},
+    {"docs/measurements/README.md", "onecopy-bench run --filter 'peer gpu to gpu*'", kNeeds,
+     "two GPUs"},
     {"docs/rdma.md", "sudo onecopy doctor", kNeeds,
      "RDMA hardware, for an answer other than why not"},
     {"docs/rdma.md", "ib_read_bw -d mlx5_0", kNeeds, "two machines with RDMA hardware"},

@@ -1,10 +1,11 @@
 """What the documents list and count is what the code has: log messages, reasons, limits, bounds, paths, fuzz targets,
-findings.
+findings, measured rates.
 
 Metrics are compared with a real daemon (tests/cluster/metrics_test.cc), and the findings' names with the doctor's README
 (tests/unit/doctor).
 """
 
+import importlib.util
 import re
 
 NAME = "documents and code list the same"
@@ -25,7 +26,7 @@ _BOUNDS = (
 
 
 def run(context):
-    checks = (log_messages, reasons, limits, bounds, ladder, counts, rates)
+    checks = (log_messages, reasons, limits, bounds, ladder, counts, rates, measured)
     return [finding for check in checks for finding in check(context)]
 
 
@@ -144,6 +145,20 @@ def rates(context):
         figure = re.match(r"[\d.]+ GB/s", rate)
         if figure and (path, figure.group()) not in measured:
             yield f"{page.name}:{number}: docs/speed.md does not have {figure.group()} for {path}"
+
+
+def measured(context):
+    """speed.md's table is what docs/measurements makes of its rows."""
+    at = context.root / "bench/measured.py"
+    spec = importlib.util.spec_from_file_location("tables", at)
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    text = (context.root / "docs/speed.md").read_text()
+    try:
+        if tables.page(text) != text:
+            yield "docs/speed.md: its table is not that of its rows: run bench/measured.py write"
+    except (ValueError, OSError, KeyError) as failure:
+        yield f"docs/speed.md: {failure}"
 
 
 class _Page:
