@@ -19,7 +19,8 @@ struct SessionKeys {
 // to ignore SIGPIPE, as daemons do.
 class Handshake {
  public:
-  // What both ends speak afterwards: a certificate cannot lead to another service of a node.
+  // What both ends speak afterwards: a certificate cannot lead to another service of a node. kGrpc
+  // is for clients alone, since gRPC has servers of its own.
   enum class Protocol { kLane, kGrpc };
 
   // On a connected, non-blocking socket, which must stay open. `side` is this end's: the end that

@@ -55,6 +55,20 @@ TEST_CASE("who has no certificate of the authority is refused, and both ends say
   CHECK(as_server[0].reason() == reasons::kCertRejected);
 }
 
+TEST_CASE("a client of gRPC is not let into a lane, and no certificate is blamed for it") {
+  Authority authority;
+  const auto west = IdentityOf(authority, authority.Issue("west", "DNS:west"), "west");
+  const auto east = IdentityOf(authority, authority.Issue("east", "DNS:east"), "east");
+  Ends ends;
+  auto client = Handshake::Begin(*east, Side::kClient, ends.one.get(), Handshake::Protocol::kGrpc);
+  auto server = Handshake::Begin(*west, Side::kServer, ends.other.get());
+  REQUIRE_OK(client);
+  REQUIRE_OK(server);
+  for (const Status& end : ShakeHands(**client, **server)) {
+    CHECK(end.reason() == reasons::kLinkDown);
+  }
+}
+
 TEST_CASE("what is no handshake ends it") {
   Authority authority;
   const auto west = IdentityOf(authority, authority.Issue("west", "DNS:west"), "west");
