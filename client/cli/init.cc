@@ -175,7 +175,6 @@ Status WriteNode(const FirstConfig& config, const std::string& folder,
     ONECOPY_ASSIGN_OR_RETURN(const tls::Issued issued,
                              tls::IssueForNode(*authority, config.name, kCertificateFor));
     ONECOPY_RETURN_IF_ERROR(WriteIssued(issued, certificate, key, replace));
-    ONECOPY_RETURN_IF_ERROR(LetServiceRead(key));
     const std::string ca = In(folder, "ca.pem");
     ONECOPY_RETURN_IF_ERROR(tls::WritePem(ca, authority->certificate, false, true));
     for (const std::string& file : {ca, certificate, key}) report.files.push_back(file);
@@ -198,9 +197,16 @@ Status CheckFree(const FirstConfig& config, const InitOptions& options) {
   if (options.replace) return OkStatus();
   std::vector<std::string> files{In(options.out, "config.toml")};
   if (!options.authority.empty()) {
-    files.push_back(In(options.out, config.name + ".pem"));
+    for (const std::string& file : {std::string("ca"), config.name}) {
+      files.push_back(In(options.out, file + ".pem"));
+    }
+    files.push_back(In(options.out, config.name + ".key"));
     for (const NodeAddress& peer : config.peers) {
-      files.push_back(In(In(options.authority, "for-" + peer.node), "config.toml"));
+      const std::string folder = In(options.authority, "for-" + peer.node);
+      for (const std::string& file : {std::string("config.toml"), std::string("ca.pem"),
+                                      peer.node + ".pem", peer.node + ".key"}) {
+        files.push_back(In(folder, file));
+      }
     }
   }
   for (const std::string& file : files) {
@@ -289,6 +295,9 @@ Status Init(Session& session, InitOptions options) {
     }
   }
   ONECOPY_RETURN_IF_ERROR(WriteNode(config, options.out, authority, options.replace, report));
+  if (authority) {  // a peer's key is not for this machine's service
+    ONECOPY_RETURN_IF_ERROR(LetServiceRead(In(options.out, config.name + ".key")));
+  }
   if (!options.no_check) ONECOPY_RETURN_IF_ERROR(CheckPeers(config, report));
   PrintInit(session, config, options, report);
   for (const auto& [peer, found] : report.peers) {

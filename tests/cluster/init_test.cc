@@ -217,6 +217,25 @@ TEST_CASE("questions are answered by lines") {
   CHECK(Has(west, "[peers.\"north\"]\naddress = \"127.0.0.9:7701\""));
 }
 
+TEST_CASE("without --listen, a node listens where it reaches its first peer from") {
+  const Machine machine;
+  const CommandResult run = machine.Init(
+      {"--name", "east", "--peer", "west=" + West(), "--ca", machine.authority, "--no-check"});
+  INFO(run.out + run.err);
+  REQUIRE(run.exit_status == 0);
+  CHECK(run.json.at("listen") == "127.0.0.1:7701");  // the source of all that goes to loopback
+}
+
+TEST_CASE("another authority's certificate is not replaced unasked") {
+  const Machine machine;
+  std::filesystem::create_directory(machine.out);
+  WriteFile(machine.out + "/ca.pem", "of another authority");
+  const CommandResult run =
+      machine.Init({"--name", "east", "--listen", East(), "--ca", machine.authority, "--no-check"});
+  CHECK(run.reason() == "NAME_TAKEN");
+  CHECK(ReadFile(machine.out + "/ca.pem") == "of another authority");
+}
+
 TEST_CASE("what is wrong with a node or a peer is said, and nothing is written") {
   const Machine machine;
   const auto refuse = [&](std::vector<std::string> words, const std::string& reason) {
@@ -257,7 +276,7 @@ TEST_CASE("files that are there stay, unless they are to be replaced") {
   CHECK(machine.Init(replaces).exit_status == 0);
   CHECK(ReadFile(machine.Config() + ".old") == "version = 1\nname = \"mine\"\n");
 
-  // An authority whose certificate is no certificate is said, and not replaced by another.
+  // Init reports a ca.pem that is not a certificate, and does not replace it.
   WriteFile(machine.authority + "/ca.pem", "nonsense");
   const CommandResult broken = machine.Init(replaces);
   CHECK(broken.exit_status != 0);

@@ -18,8 +18,8 @@ struct OwnAddress {
 // once.
 std::vector<OwnAddress> OwnAddresses();
 
-// The address of this machine from which it would reach `where`, whose host must be an address. No
-// packet is sent. UNAVAILABLE where there is no route.
+// The address of this machine from which it would reach `where`, whose host must be an address.
+// Sends no packet. UNAVAILABLE if this machine has no route to it.
 Result<std::string> SourceTowards(const HostPort& where);
 
 }  // namespace onecopy::os

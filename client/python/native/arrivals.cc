@@ -16,9 +16,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-// A signal's handler in C only notes the signal; this often is looked whether there was one.
-constexpr Milliseconds kSignalsEvery{20};
-
 Watch::Batch ToBatch(const ArrivalBatch& batch) {
   return {cli::ListToJson(batch.arrivals).dump(-1, ' ', false, cli::Json::error_handler_t::replace),
           batch.missed};

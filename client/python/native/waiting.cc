@@ -18,9 +18,6 @@ namespace nb = nanobind;
 
 namespace {
 
-// A signal's handler in C only notes the signal; this often is looked whether there was one.
-constexpr std::chrono::milliseconds kSignalsEvery{20};
-
 // What the thread that blocks tells the one that waits for it.
 class Shared {
  public:

@@ -1,12 +1,16 @@
 // Blocking calls of the client library, made so that Python goes on meanwhile.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <stop_token>
 
 #include "onecopy/client.h"
 
 namespace onecopy::python {
+
+// How often a call that waits looks for signals: a signal's handler in C only notes the signal.
+inline constexpr std::chrono::milliseconds kSignalsEvery{20};
 
 // Whether this is the thread on which Python runs signal handlers. Needs the GIL.
 bool IsMainThread();
