@@ -16,7 +16,7 @@ PROGRAM = """
 import json, os, resource, sys, time
 import numpy, onecopy
 run_dir, left, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 heap, file = numpy.ones(1 << 16, "uint8"), os.path.join(folder, "file")
 with open(file, "wb") as made:
     made.write(bytes(1 << 16))
@@ -69,9 +69,12 @@ calls = {
     "load": load,
 }
 
+kept = []  # all nodes: what one closes in its own time would be a free descriptor for the next call
+
 def outcome(call):
     try:
         done = call()
+        kept.append(done)
     except onecopy.Error as failure:
         return f"{type(failure).__name__} {failure.reason}"
     return done if isinstance(done, str) else "ok"
@@ -79,6 +82,7 @@ def outcome(call):
 said = {}
 for name, prepare in calls.items():
     call, taken = prepare(), []
+    kept.append(call)
     try:
         while True:
             taken.append(os.open("/dev/null", os.O_RDONLY))

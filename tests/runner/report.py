@@ -48,10 +48,8 @@ class Report:
 
     def finish(self):
         """Prints the totals as the last line. Returns the exit status."""
-        if len(self._failed) > 1:
-            print("== failed")
-            for name in self._failed:
-                print(f"     {name}")
+        for name in self._failed:
+            print(f"failed: {name}")
         for name in self._unsteady:
             print(f"unsteady: {name}: failed, and passed at a second attempt")
         print(f"{self._counts[OK]} passed, {self._counts[FAIL]} failed, {self._counts[SKIP]} skipped",

@@ -2,6 +2,7 @@
 #include "transport/os/shown_namespaces.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -36,6 +37,14 @@ class Hidden {
     });
     seen_ = os::LookAtNamespaces(pid_, {});
   }
+
+  // By itself: a child that has not told the kernel yet to end with its parent would not.
+  ~Hidden() {
+    ::kill(pid_, SIGKILL);
+    process_.Wait();
+  }
+  Hidden(const Hidden&) = delete;
+  Hidden& operator=(const Hidden&) = delete;
 
   int pid() const { return pid_; }
   os::UniqueFd Show(const std::string& kind) const {
