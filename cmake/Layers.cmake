@@ -81,13 +81,16 @@ set(ONECOPY_LAYER_client_lib_memory client/lib/include client/lib/attach client/
     proto/codec transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_client_lib_transfers client/lib/include client/lib/calls client/lib/session proto transport/core
     transport/os transport/shim)
+set(ONECOPY_LAYER_client_lib_broadcast client/lib/include client/lib/calls client/lib/memory client/lib/transfers
+    transport/core)
 set(ONECOPY_LAYER_client_lib_files client/lib/include client/lib/calls client/lib/memory client/lib/transfers
     transport/core transport/os)
 set(ONECOPY_LAYER_client_lib_arrivals client/lib/include client/lib/calls client/lib/session proto transport/core)
 set(ONECOPY_LAYER_client_lib_pool client/lib/include client/lib/calls client/lib/memory client/lib/session
     client/lib/transfers transport/core)
 set(ONECOPY_LAYER_client_lib client/lib/calls client/lib/attach client/lib/slab client/lib/ring client/lib/session
-    client/lib/memory client/lib/transfers client/lib/files client/lib/arrivals client/lib/pool)
+    client/lib/memory client/lib/transfers client/lib/broadcast client/lib/files client/lib/arrivals
+    client/lib/pool)
 set(ONECOPY_LAYER_client_examples client/lib)  # its public headers alone
 set(ONECOPY_LAYER_client_doctor
     client/lib transport/core transport/os transport/shim transport/tls transport/topology)

@@ -6,6 +6,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/copy_file.h"
 #include "client/cli/cp_many.h"
+#include "client/cli/cp_to_several.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/made_buffer.h"
 #include "client/cli/move_options.h"
@@ -27,7 +28,7 @@ using Kind = ParsedEndpoint::Kind;
 struct CpOptions {
   std::vector<std::string> ends;  // as typed: the last one is where they go
   MoveOptions move;
-  std::vector<std::string> also;  // further buffers for the same file
+  std::vector<std::string> also;  // further buffers for the same source
   std::string create;             // the memory of a buffer to be made; empty: none is
   bool keep_failed = false;
   bool checksum = false;
@@ -182,49 +183,25 @@ Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_
   return CopyMany(session, client, copies, std::move(files), file_options);
 }
 
-// One file into several buffers, and a receipt for each.
-Status RunToSeveral(Session& session, const CpOptions& options, FileCopyOptions file_options) {
+// One source into several buffers, and a receipt for each.
+Status RunToSeveral(Session& session, const CpOptions& options,
+                    std::vector<std::string> destinations, FileCopyOptions file_options) {
   if (options.dry_run || options.detach || options.sync || options.tensors ||
-      options.write_device || !options.create.empty() || !options.message.empty() ||
-      !options.move.ranges_file.empty()) {
+      options.write_device || !options.move.ranges_file.empty()) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--also cannot be combined with --create, --detach, --dry-run, --message, --ranges, "
-            "--sync or --write-device",
+            "several destinations cannot be combined with --detach, --dry-run, --ranges, --sync, "
+            "--tensors or --write-device",
             "leave out these options, or copy to each buffer separately"};
   }
-  ONECOPY_ASSIGN_OR_RETURN(MoveEnds ends, ParseEnds(options.move));
-  const Interrupt interrupt;  // before the client's threads
-  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
-  ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
-  std::vector<ParsedEndpoint> buffers = {ends.destination};
-  for (const std::string& typed : options.also) {
-    ONECOPY_ASSIGN_OR_RETURN(ParsedEndpoint end, ParseEndpoint(typed));
-    buffers.push_back(std::move(end));
-  }
-  for (const ParsedEndpoint& end : buffers) {
-    if (end.kind == Kind::kBuffer && ends.source.kind == Kind::kFile) continue;
-    return {Code::kInvalidArgument, reasons::kBadEndpoint,
-            "--also needs a file on this node as the source and buffers as destinations",
-            "run one copy for each destination"};
-  }
-  ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
-  file_options.stop = interrupt.token();
-  file_options.on_progress = [&](uint64_t done, std::optional<uint64_t> total) {
-    bar.Update(done, total);
-  };
-  const auto moves = CopyFileToAll(client, ends.source, buffers, file_options);
-  bar.Clear();
-  if (!moves.ok()) return moves.status();
-  Json copies = Json::array();
-  for (const Move& move : *moves) {
-    if (session.json()) {
-      copies.push_back(ToJson(move));
-    } else if (!session.quiet()) {
-      PrintReceipt(session.out(), move);
-    }
-  }
-  if (session.json()) Print(session.out(), Json{{"copies", std::move(copies)}});
-  return OkStatus();
+  destinations.insert(destinations.end(), options.also.begin(), options.also.end());
+  CopiesToSeveral copies;
+  copies.move = options.move;
+  copies.move.destination = destinations.front();
+  copies.destinations = std::move(destinations);
+  copies.create = options.create;
+  copies.keep_failed = options.keep_failed;
+  copies.message = options.message;
+  return CopyToSeveral(session, copies, std::move(file_options));
 }
 
 Status RunCp(Session& session, const CpOptions& typed) {
@@ -249,11 +226,16 @@ Status RunCp(Session& session, const CpOptions& typed) {
   file_options.deadline = deadline;
   const bool of_many =
       IsOfMany({options.ends.begin(), options.ends.end() - 1}, options.ends.back());
-  if (of_many && !options.also.empty()) {
-    return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--also works with one source file, and there are several", "copy them one by one"};
+  ONECOPY_ASSIGN_OR_RETURN(auto in_braces, NodesInBraces(options.ends.back()));
+  if (in_braces || !options.also.empty()) {
+    if (of_many) {
+      return {Code::kInvalidArgument, reasons::kBadArgument,
+              "several destinations work with one source, and there are several",
+              "copy them one by one"};
+    }
+    if (!in_braces) in_braces = {options.ends.back()};
+    return RunToSeveral(session, options, std::move(*in_braces), std::move(file_options));
   }
-  if (!options.also.empty()) return RunToSeveral(session, options, std::move(file_options));
   if (of_many) {
     return RunMany(session, options, std::move(file_options));
   }
@@ -350,9 +332,10 @@ void AddCp(CLI::App& program, Command& chosen) {
       ->expected(1, 1 << 20);
   AddPolicyOptions(*command, options->move);
   command
-      ->add_option("--also", options->also,
-                   "Copy the source file to this buffer too, from the first destination, so that "
-                   "the file is read once; may be repeated")
+      ->add_option(
+          "--also", options->also,
+          "Copy the source to this buffer too, from another destination, so that a file is "
+          "read once and a buffer is sent once; may be repeated")
       ->type_name("DST");
   command->add_flag("--create{host}", options->create,
                     "Create the destination buffer, in host memory or as in --create=cuda:0; it is "
@@ -392,6 +375,7 @@ void AddCp(CLI::App& program, Command& chosen) {
   onecopy cp gpu0 west:/data/new.bin --sync      into a file there, if exported for writing
   tar c logs | onecopy cp - west:logs            a pipe into a buffer
   onecopy cp ./model.bin gpu0 --also gpu1 --also west:gpu0   one file into three buffers, read once
+  onecopy cp west:weights '{a,b,c}:weights'      from one node to three: each sends it on to the next
   onecopy cp cache west:cache --ranges f.jsonl   many ranges in one transfer, one per line:
     {"source": {"offset": 0, "bytes": "64KiB"}, "destination": {"offset": "1MiB", "bytes": "64KiB"}}
     {"source": {"offset": 8, "bytes": 4, "stride": 32, "count": 1000},

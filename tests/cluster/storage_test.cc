@@ -221,7 +221,7 @@ TEST_CASE("a file goes into several buffers of two nodes, and is read once") {
   refused({folder / "f", "a", "--also", folder / "g"}, "buffers as destinations");
   refused({folder / "f", "a", "--also", "b", "--path", "storage-bounce"},
           "different paths and links");
-  refused({"a", "b", "--also", "small"}, "file");
+  refused({"a", "b", "--also", "small"}, "east:small");
   refused({"-", "a", "--also", "b"}, "file");
   CHECK(pair.east.Run({"cp", folder / "f", "a", "--also", "none"}).exit_status == 3);
 }

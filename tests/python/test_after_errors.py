@@ -44,6 +44,7 @@ CALLS = {
     "register": lambda node, made, folder: node.register(made, "a name that cannot be"),
     "copy_from_file": lambda node, made, folder: node.copy_from_file(missing_file(folder), made),
     "copy_file_to_each": lambda node, made, folder: node.copy_file_to_each(missing_file(folder), [made, array()]),
+    "broadcast": lambda node, made, folder: node.broadcast(made, [NOWHERE]),
     "copy_to_file": lambda node, made, folder: node.copy_to_file(made, folder / "no" / "folder"),
     "save": lambda node, made, folder: node.save(folder / "no" / "folder.npy", made),
     "load": lambda node, made, folder: node.load(missing_file(folder), format="npy"),

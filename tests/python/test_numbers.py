@@ -43,6 +43,7 @@ def test_seconds(east, pair, ends, folder):
         "copy_from_file": lambda value: east.copy_from_file(file, buffer, deadline=value),
         "copy_to_file": lambda value: east.copy_to_file(buffer, file, deadline=value),
         "copy_file_to_each": lambda value: east.copy_file_to_each(file, [buffer], deadline=value),
+        "broadcast": lambda value: east.broadcast(array, [buffer], deadline=value),
         "load": lambda value: east.load(file, format="npy", deadline=value),
         "save": lambda value: east.save(file, {"a": array}, format="safetensors", deadline=value),
     }

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "transport/os/unique_fd.h"
+#include "tests/support/network.h"
 
 namespace onecopy::testing {
 
@@ -24,21 +24,19 @@ class Wire {
 
   static const char* Address(End end);
 
-  // Runs in a process that is about to become another program, or in a thread: what it starts
-  // afterwards has that end's network, and a /sys that shows it. Ends the process where that fails.
-  std::function<void()> Inside(End end) const;
+  // As NetworkNamespace::Inside, of that end.
+  std::function<void()> Inside(End end) const { return Namespace(end).Inside(); }
 
   // Packets that this end sends are lost without a word to anybody, until Mend.
   void Cut(End from);
   void Mend(End from);
 
  private:
-  const os::UniqueFd& Namespace(End end) const { return ends_[static_cast<size_t>(end)]; }
-  std::string Do(End end, const std::string& command) const;  // what it says
+  const NetworkNamespace& Namespace(End end) const { return ends_[static_cast<size_t>(end)]; }
   // Where the packets of this end are sent: to the other one, or to nobody.
   void SetNeighbour(End end, const std::string& hardware_address) const;
 
-  std::array<os::UniqueFd, 2> ends_;
+  std::array<NetworkNamespace, 2> ends_;
 };
 
 }  // namespace onecopy::testing

@@ -1,8 +1,8 @@
 #include "client/lib/files/client_copy.h"
 
 #include "client/lib/calls/call_limit.h"
+#include "client/lib/calls/waiter.h"
 #include "client/lib/files/input_file.h"
-#include "client/lib/files/waiter.h"
 #include "client/lib/files/windows.h"
 
 namespace onecopy {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "client/lib/calls/call_limit.h"
+#include "client/lib/calls/waiter.h"
 #include "client/lib/files/input_file.h"
-#include "client/lib/files/waiter.h"
 #include "client/lib/files/windows.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/reasons.h"

@@ -8,8 +8,8 @@
 #include "client/lib/files/gathered_input.h"
 #include "client/lib/files/input_file.h"
 #include "client/lib/files/moved_file.h"
-#include "client/lib/files/remote_range.h"
 #include "client/lib/files/windows.h"
+#include "client/lib/memory/remote_range.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/reasons.h"
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "client/lib/calls/call_limit.h"
+#include "client/lib/calls/waiter.h"
 #include "client/lib/files/input_file.h"
-#include "client/lib/files/remote_range.h"
-#include "client/lib/files/waiter.h"
+#include "client/lib/memory/remote_range.h"
 #include "onecopy/async.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/reasons.h"

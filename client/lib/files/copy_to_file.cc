@@ -4,8 +4,8 @@
 #include "client/lib/calls/call_limit.h"
 #include "client/lib/files/moved_file.h"
 #include "client/lib/files/output_file.h"
-#include "client/lib/files/remote_range.h"
 #include "client/lib/files/windows.h"
+#include "client/lib/memory/remote_range.h"
 #include "onecopy/file_copy.h"
 
 namespace onecopy {

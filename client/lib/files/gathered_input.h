@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
+#include "client/lib/calls/waiter.h"
 #include "client/lib/files/input_file.h"
-#include "client/lib/files/waiter.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/result.h"
 

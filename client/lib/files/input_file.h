@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "client/lib/files/waiter.h"
+#include "client/lib/calls/waiter.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/result.h"
 #include "transport/os/unique_fd.h"

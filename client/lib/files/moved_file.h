@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "client/lib/files/remote_range.h"
-#include "client/lib/files/waiter.h"
+#include "client/lib/calls/waiter.h"
+#include "client/lib/memory/remote_range.h"
 #include "onecopy/client.h"
 #include "onecopy/file_copy.h"
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "client/lib/calls/waiter.h"
 #include "client/lib/files/named_file.h"
-#include "client/lib/files/waiter.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/result.h"
 #include "transport/os/new_file.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "client/lib/calls/waiter.h"
 #include "client/lib/files/digest.h"
-#include "client/lib/files/waiter.h"
 #include "onecopy/client.h"
 #include "onecopy/file_copy.h"
 

@@ -256,6 +256,11 @@ void BindNode(nb::module_& module) {
            "bytes"_a.none(), "on_update"_a.none(), "stop"_a,
            nb::sig("def copy_file_to_each(self, request: tuple[object, ...], offset_bytes: int | "
                    "None, bytes: int | None, on_update: object, stop: Stop) -> list[Transfer]"))
+      .def("broadcast", &Node::Broadcast, "request"_a, "retry_for_ms"_a, "piece_bytes"_a,
+           "on_update"_a.none(), "stop"_a,
+           nb::sig("def broadcast(self, request: tuple[object, ...], retry_for_ms: int, "
+                   "piece_bytes: int, on_update: object, stop: Stop) -> "
+                   "list[tuple[Transfer, list[tuple[str, int, object]]]]"))
       .def("copy_pieces", &Node::CopyPieces, "request"_a, "fd"_a, "reads"_a, "texts"_a, "pieces"_a,
            "sync"_a, "on_update"_a.none(), "stop"_a, "own"_a = Node::OwnParts(),
            nb::sig("def copy_pieces(self, request: tuple[object, ...], fd: int, reads: bool, "

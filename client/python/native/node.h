@@ -151,6 +151,13 @@ class Node {
   // it is called. On this thread: for what is small.
   TransferSnapshot ReadOwn(const std::string& path, int fd, const OwnParts& parts,
                            const nanobind::tuple& destination, std::optional<uint64_t> deadline_ms);
+  // As Client::Broadcast: the request has all destinations. Of each a snapshot, and from where its
+  // bytes came: the buffer, how many, and why no more, an exception or None.
+  using Origin = std::tuple<std::string, uint64_t, nanobind::object>;
+  using Copy = std::pair<TransferSnapshot, std::vector<Origin>>;
+  std::vector<Copy> Broadcast(const nanobind::tuple& request, int64_t retry_for_ms,
+                              uint64_t piece_bytes, const nanobind::object& on_update,
+                              const std::stop_source& stop);
   Queued Enqueue(const nanobind::tuple& request, std::optional<uint64_t> after,
                  std::optional<uint64_t> then);
   TransferSnapshot Await(const std::string& id, const nanobind::object& on_update,

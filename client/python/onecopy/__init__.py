@@ -26,6 +26,7 @@ from .core.requests._ends import End
 from .core.requests._layouts import Layout
 from .core.requests._prepared import Prepared
 from .core.values._arrival import Arrival
+from .core.values._broadcast import BroadcastCopy, BroadcastOrigin
 from .core.values._errors import (
     Aborted,
     AlreadyExists,
@@ -107,7 +108,8 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Aborted", "AlreadyExists", "Arrival", "AsyncWatch", "Attempt", "Buffer", "Cancelled", "Checksum", "DataLoss", "DeadlineExceeded",
+    "Aborted", "AlreadyExists", "Arrival", "AsyncWatch", "Attempt", "BroadcastCopy", "BroadcastOrigin", "Buffer", "Cancelled", "Checksum",
+    "DataLoss", "DeadlineExceeded",
     "DeviceArray", "DevicePool", "Diagnosis", "End", "Endpoint", "Error", "Export", "FailedPrecondition", "Finding", "Grant",
     "Internal", "InvalidArgument", "Lane", "Layout", "Loaded", "MappedArray", "Node", "NotFound", "OutOfRange",
     "PermissionDenied", "Plan", "Pool", "PoolArray", "PoolStatistics", "Prepared", "Queued", "Receipt", "Refusal",

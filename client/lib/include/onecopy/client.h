@@ -22,6 +22,7 @@
 #include "onecopy/arrival.h"
 #include "onecopy/arrival_watch.h"
 #include "onecopy/async.h"
+#include "onecopy/broadcast.h"
 #include "onecopy/buffer.h"
 #include "onecopy/host_buffer.h"
 #include "onecopy/mapped_buffer.h"
@@ -304,6 +305,25 @@ class Client {
                                           TransferCallbacks callbacks = {});
   // As AwaitTransfer, for a transfer that any program has started.
   Result<TransferFuture> AwaitTransferAsync(const TransferId& id, TransferCallbacks callbacks = {});
+
+  // The same bytes into buffers of many nodes, along a chain: in pieces, each destination takes
+  // from the one before it as soon as that has the piece, so that the source sends the payload
+  // once. The source's node is first in the chain and buffers of one node are neighbours in it;
+  // else it has the destinations as they are named. A destination that fails, or through which
+  // nothing moves for 5 s, is passed over by those behind it (see BroadcastOrigin). The caller must
+  // have the right to read each destination, too, as far as others take from it.
+  //
+  // Blocks until each destination has all bytes or has failed, and nothing moves any more, except
+  // on a node that does not answer, which may still write as it was ordered to: one copy
+  // for each, in their order, which also tells of a node that cannot be reached. What else can be
+  // known before is an error of the call, and no byte has moved: INVALID_ARGUMENT (BAD_ARGUMENT)
+  // for no destination, more than 1,024, or one that shares bytes with another or with the source,
+  // (SIZE_MISMATCH) for one that is too short; NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION
+  // (POLICY_UNMET) and the like as for a transfer. A stop cancels what is under way; the outcomes
+  // then say CANCELLED. Transfers are this process's: they end with it.
+  Result<std::vector<BroadcastCopy>> Broadcast(const BroadcastRequest& request,
+                                               const OnBroadcast& on_update = {},
+                                               std::stop_token stop = {});
 
   // Begins a transfer whose parts the caller orders with StartTransfer (`part_of`), one after
   // another or some at once. It is listed, watched and cancelled as one, and has one receipt, in

@@ -9,10 +9,11 @@ from typing import Any
 
 from ... import _native
 from ..memory import _pool, _streams
-from ..requests import _files, _layouts, _pieces, _prepared
+from ..requests import _broadcast, _files, _layouts, _pieces, _prepared
 from ..requests._ends import End, Keeps, NothingToMove
 from ..requests._range_arrays import Ranges, choose
 from ..values._arrival import as_message
+from ..values._broadcast import BroadcastCopy
 from ..values._errors import InvalidArgument, Unimplemented
 from ..values._program import diagnose
 from ..values._refusal import known
@@ -165,6 +166,22 @@ class Calls(BufferCalls):
                 checksum=checksum, deadline=deadline, ranges=_layouts.chosen_of(ranges, source_blocks, blocks), as_bytes=as_bytes)
         except NothingToMove:
             return _streams.Queued(self._native, None, None)
+
+    def broadcast(self, source: End, destinations: Sequence[End], *, at_most: int | None = None, path: str = "",
+                  link: str = "", allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
+                  retry_for: float = 30, piece_bytes: int = 0, progress: Progress | None = None) -> list[BroadcastCopy]:
+        """The same bytes into buffers of many nodes, along a chain: in pieces, each destination takes from the one before it
+        as soon as that has the piece, so that the source sends the payload once. Returns a BroadcastCopy for each destination, in
+        their order, when each has all bytes or has failed: look at its `error`, which also tells of a node that could not be
+        reached. Raises where nothing has moved: for a destination that is unknown, too short, named twice or the caller's
+        neither to write nor, for those behind it, to read; or for a policy that cannot be met.
+
+        A destination that fails or does not answer is passed over by those behind it (`origins`), and is tried again for
+        `retry_for` seconds. piece_bytes: how much moves at a time; 0: as suits the payload and the network. progress: called
+        with all of it as one transfer. Other arguments as transfer's; arrays without gaps only."""
+        return _broadcast.broadcast(self._requests, _native.Stop(), progress, source, destinations, at_most=at_most, path=path,
+                                    link=link, allow_emulated=allow_emulated, checksum=checksum, deadline=deadline,
+                                    retry_for=retry_for, piece_bytes=piece_bytes)
 
     def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0, bytes: int | None = None,
                        at_most: int | None = None, path: str = "", checksum: bool = False, deadline: float | None = None,

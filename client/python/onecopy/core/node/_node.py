@@ -10,10 +10,11 @@ from ... import _native
 from ..memory._mapped import MappedArray
 from ..memory._pool import DevicePool, Pool
 from ..memory._shared import SharedArray
-from ..requests import _files
+from ..requests import _broadcast, _files
 from ..requests._ends import End
 from ..requests._layouts import Layout, chosen_of
 from ..requests._range_arrays import Ranges
+from ..values._broadcast import BroadcastCopy
 from ..values._system import system_errors
 from ..values._transfer import Progress, Transfer
 from ..values._values import Buffer, Endpoint, Export, Plan
@@ -138,6 +139,12 @@ class AsyncNode:
         stop = _native.Stop()
         return await _call(
             lambda: _files.read_to_each(self._node._requests, stop, None, file, destinations, offset, bytes, **options), stop)
+
+    async def broadcast(self, source: End, destinations: Sequence[End], **options: Any) -> list[BroadcastCopy]:
+        """As Node.broadcast, likewise."""
+        stop = _native.Stop()
+        return await _call(
+            lambda: _broadcast.broadcast(self._node._requests, stop, None, source, destinations, **options), stop)
 
     async def load(self, file: str | os.PathLike[str], *, device: Any = None,
                    pool: Pool | DevicePool | None = None, only: str | Iterable[str] | None = None,

@@ -36,7 +36,7 @@ def _at(offset: int | None, bytes: int | None) -> None:
             whole(value, what)
 
 
-def _bytes_of(end: End) -> int | None:
+def bytes_of(end: End) -> int | None:
     """Of an array: a part of one would be filled without a word."""
     if isinstance(end, (str, Endpoint, Buffer)):
         return None
@@ -48,7 +48,7 @@ def _gaps() -> InvalidArgument:
                            "pass an array without gaps: numpy.ascontiguousarray(array)")
 
 
-def _note(requests: Requests, progress: Progress | None, keeps: Keeps) -> Callable[[_native.Transfer], None] | None:
+def note_of(requests: Requests, progress: Progress | None, keeps: Keeps) -> Callable[[_native.Transfer], None] | None:
     """What the native part calls."""
     if progress is None:
         return None
@@ -66,7 +66,7 @@ def _copy(requests: Requests, stop: _native.Stop, progress: Progress | None, sou
     def run(request: _pieces.Request, keeps: Keeps) -> Transfer:
         if request[2]:
             raise _gaps()
-        done = requests.native.copy_file(request, reads, offset, bytes, sync, write_device, _note(requests, progress, keeps), stop)
+        done = requests.native.copy_file(request, reads, offset, bytes, sync, write_device, note_of(requests, progress, keeps), stop)
         return Transfer(requests.native, done, None)
 
     return requests.call(run, source, destination, **options)
@@ -77,7 +77,7 @@ def read(requests: Requests, stop: _native.Stop, progress: Progress | None, file
     """See Node.copy_from_file."""
     name = _name(file)
     _at(offset, bytes)
-    wanted = bytes if bytes is not None else _bytes_of(destination)
+    wanted = bytes if bytes is not None else bytes_of(destination)
     return _copy(requests, stop, progress, Endpoint(name), destination, True, offset, wanted, options)
 
 
@@ -91,7 +91,7 @@ def read_to_each(requests: Requests, stop: _native.Stop, progress: Progress | No
         raise InvalidArgument(f"the destinations are a {type(destinations).__name__}", "BAD_ARGUMENT", "pass a list of destinations")
     if not destinations:
         raise InvalidArgument("no destination was named", "BAD_ARGUMENT", "name at least one")
-    sizes = {size for each in destinations if (size := _bytes_of(each)) is not None}
+    sizes = {size for each in destinations if (size := bytes_of(each)) is not None}
     if bytes is None and len(sizes) > 1:
         raise InvalidArgument(f"the arrays have {min(sizes)} to {max(sizes)} bytes, but all get the same bytes", "SIZE_MISMATCH",
                               "pass arrays of one size, or pass the number of bytes of the file: bytes=")
@@ -105,7 +105,7 @@ def read_to_each(requests: Requests, stop: _native.Stop, progress: Progress | No
             raise _gaps()
         ends = _pieces.Ends([("", name, None, None)], [each.endpoint for each in places], [])
         request = _pieces.request(ends, at_most=at_most, checksum=checksum, deadline_ms=milliseconds(deadline, "a deadline"))
-        done = requests.native.copy_file_to_each(request, offset, wanted, _note(requests, progress, Keeps(places)), stop)
+        done = requests.native.copy_file_to_each(request, offset, wanted, note_of(requests, progress, Keeps(places)), stop)
         return [Transfer(requests.native, each, None) for each in done]
 
     return requests.with_known(call)

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "client/lib/files/waiter.h"
+#include "client/lib/calls/waiter.h"
 #include "onecopy/client.h"
 
 namespace onecopy::client {

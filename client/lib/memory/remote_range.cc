@@ -1,4 +1,4 @@
-#include "client/lib/files/remote_range.h"
+#include "client/lib/memory/remote_range.h"
 
 #include <algorithm>
 #include <utility>

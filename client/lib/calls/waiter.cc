@@ -1,4 +1,4 @@
-#include "client/lib/files/waiter.h"
+#include "client/lib/calls/waiter.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -18,7 +18,7 @@ namespace onecopy::client {
 namespace {
 
 // What a clock of nanoseconds can add to any time that it will ever show.
-constexpr auto kLongest =
+constexpr auto kLongestWait =
     std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::hours(24 * 365 * 100));
 
 }  // namespace
@@ -40,7 +40,7 @@ Waiter::Waiter(std::stop_token stop, std::optional<std::chrono::milliseconds> li
                os::UniqueFd wake)
     : stop_(std::move(stop)),
       limit_(limit),
-      deadline_(limit.has_value() ? std::optional(Clock::now() + std::min(*limit, kLongest))
+      deadline_(limit.has_value() ? std::optional(Clock::now() + std::min(*limit, kLongestWait))
                                   : std::nullopt),
       wake_(std::move(wake)),
       on_stop_(stop_, Wake{wake_.get()}) {}

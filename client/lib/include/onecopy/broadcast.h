@@ -1,0 +1,65 @@
+// The same bytes into buffers of many nodes: Client::Broadcast.
+//
+//   auto copies = client->Broadcast({.source = {"west", "weights"},
+//                                    .destinations = {{"a", "weights"}, {"b", "weights"}}});
+//   if (!copies) return Fail(copies.status());  // no byte has moved
+//   for (const onecopy::BroadcastCopy& copy : *copies) {
+//     if (!copy.outcome) std::cerr << copy.outcome << "\n";
+//   }
+#pragma once
+
+#include "onecopy/language.h"  // first
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "onecopy/status.h"
+#include "onecopy/transfer.h"
+
+namespace onecopy {
+
+struct BroadcastRequest {
+  Endpoint source = {};                     // a buffer of any node, or a range of it
+  std::vector<Endpoint> destinations = {};  // buffers or ranges of them, each at least as long
+  Policy policy = {};                       // of every transfer
+  bool checksum = false;                    // of every transfer
+  std::optional<std::chrono::milliseconds> deadline = {};  // of the whole
+  // How long a destination that does not answer, or stopped to, is tried again before it has
+  // failed. The others do not wait for it; the call does.
+  std::chrono::milliseconds retry_for = std::chrono::seconds(30);
+  // How much moves at a time, from node to node. 0: so much that the payload has 32 pieces for each
+  // destination, at least what the slowest way moves in 2 ms, and 256 KiB to 256 MiB. A payload of
+  // at most 1 MiB in one piece goes to each destination right from the source.
+  uint64_t piece_bytes = 0;
+};
+
+// What a destination took from one buffer, or why it took no more from it.
+struct BroadcastOrigin {
+  std::string from;    // "NODE:NAME"
+  uint64_t bytes = 0;  // which came from there
+  // Not OK: the destination stopped taking from there for this reason, at least for a while.
+  Status left = {};
+};
+
+// What one destination came to.
+struct BroadcastCopy {
+  Endpoint destination;
+  // OK: all bytes are there. Else why they are not; what has arrived stays.
+  Status outcome;
+  uint64_t bytes = 0;  // that have arrived
+  // Of all transfers into it, merged as MergeReceipt does. `seconds` and `asked_seconds` run from
+  // the broadcast's beginning to the last byte's arrival here. `checksum` has the values of all
+  // pieces, one after the other.
+  Receipt receipt;
+  std::vector<BroadcastOrigin> origins;  // in the order of the chain, the source first
+};
+
+// On the calling thread, now and then: the bytes that have arrived, of all destinations together,
+// and how many they are.
+using OnBroadcast = std::function<void(uint64_t bytes_done, uint64_t bytes_total)>;
+
+}  // namespace onecopy

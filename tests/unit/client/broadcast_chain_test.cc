@@ -1,0 +1,255 @@
+// Who takes which piece from whom: decisions, with a clock that the test moves.
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "client/lib/broadcast/chain.h"
+#include "onecopy/reasons.h"
+#include "tests/support/catch.h"
+
+namespace broadcast_chain_test {
+namespace {
+
+using onecopy::Code;
+using onecopy::Status;
+using onecopy::client::Chain;
+using Take = Chain::Take;
+using Takes = std::vector<Take>;
+namespace reasons = onecopy::reasons;
+
+const Status kGone(Code::kUnavailable, reasons::kPeerDown, "it has gone");
+const Chain::Time kStart{};
+
+// Lets everything that is due happen at once until nothing is; how many pieces each gave.
+std::map<size_t, size_t> RunToTheEnd(Chain& chain, Chain::Time now) {
+  std::map<size_t, size_t> given;
+  for (Takes due = chain.Due(now); !due.empty(); due = chain.Due(now)) {
+    for (const Take& take : due) {
+      ++given[take.from];
+      chain.Arrived(take, now);
+    }
+  }
+  return given;
+}
+
+}  // namespace
+
+TEST_CASE("each takes from the one before it, and the source gives each piece once") {
+  Chain chain(5, 40, false, {});
+  CHECK(chain.Due(kStart) == Takes{{1, 0, 0}, {1, 0, 1}});
+  CHECK(chain.Due(kStart).empty());  // no more than so many under way
+  chain.Arrived({1, 0, 1}, kStart);
+  // It need not come in order, and only what is there goes on.
+  CHECK(chain.Due(kStart) == Takes{{1, 0, 2}});
+  chain.Arrived({1, 0, 0}, kStart);
+  CHECK(chain.Due(kStart) == Takes{{1, 0, 3}, {2, 1, 0}, {2, 1, 1}});
+  CHECK_FALSE(chain.done());
+  for (const Take& take : Takes{{1, 0, 2}, {1, 0, 3}, {2, 1, 0}, {2, 1, 1}}) {
+    chain.Arrived(take, kStart);
+  }
+  const auto given = RunToTheEnd(chain, kStart);
+  CHECK(chain.done());
+  CHECK(given.at(0) == 36);
+  for (size_t member = 1; member < 5; ++member) CHECK(chain.has_all(member));
+}
+
+TEST_CASE("what is small goes to each right from the source") {
+  Chain chain(4, 1, true, {});
+  CHECK(chain.Due(kStart) == Takes{{1, 0, 0}, {2, 0, 0}, {3, 0, 0}});
+  chain.Failed({2, 0, 0}, kGone, kStart);
+  chain.Arrived({1, 0, 0}, kStart);
+  chain.Arrived({3, 0, 0}, kStart);
+  CHECK(chain.done());
+  CHECK(chain.failure(2)->reason() == reasons::kPeerDown);
+}
+
+TEST_CASE("one that has failed is passed over, and what it has given stays") {
+  Chain chain(4, 2, false, {});
+  for (const Take& take : chain.Due(kStart)) chain.Arrived(take, kStart);
+  CHECK(chain.Due(kStart) == Takes{{2, 1, 0}, {2, 1, 1}});
+  chain.Arrived({2, 1, 0}, kStart);
+  chain.Failed({2, 1, 1}, kGone, kStart);  // it may be the fault of either
+  CHECK(chain.passed_over(2).at(1).reason() == reasons::kPeerDown);
+  CHECK(chain.Due(kStart) == Takes{{2, 0, 1}, {3, 2, 0}});
+  chain.Failed({2, 0, 1}, kGone, kStart);  // its own, then
+  CHECK(chain.failure(2)->reason() == reasons::kPeerDown);
+  chain.Failed({3, 2, 0}, kGone, kStart);
+  CHECK(chain.Due(kStart) == Takes{{3, 1, 0}, {3, 1, 1}});
+  chain.Arrived({3, 1, 0}, kStart);
+  chain.Arrived({3, 1, 1}, kStart);
+  CHECK(chain.done());
+  CHECK(chain.has_all(3));
+}
+
+TEST_CASE("one through which nothing moves is passed over after a while, and not before") {
+  Chain chain(4, 2, false, {});
+  const auto soon = kStart + Chain::kPatience - std::chrono::milliseconds(1);
+  const auto late = kStart + Chain::kPatience;
+  CHECK(chain.Due(kStart).size() == 2);  // into 1, where nothing arrives
+  CHECK(chain.Due(soon).empty());
+  CHECK_FALSE(chain.IsStuck({1, 0, 0}, late));  // there is nowhere else to take it from
+  // 2 goes around it, and 3 waits for 2, which moves.
+  CHECK(chain.Due(late) == Takes{{2, 0, 0}, {2, 0, 1}});
+  chain.Arrived({2, 0, 0}, late);
+  CHECK(chain.Due(late) == Takes{{3, 2, 0}});
+  chain.Arrived({1, 0, 0}, late);  // it moves again
+  chain.Arrived({1, 0, 1}, late);
+  chain.Arrived({2, 0, 1}, late);
+  chain.Arrived({3, 2, 0}, late);
+  RunToTheEnd(chain, late);
+  CHECK(chain.done());
+  CHECK(chain.passed_over(2).empty());  // it was nobody's failure
+}
+
+TEST_CASE("what moves slowly is waited for") {
+  Chain chain(3, 1, false, {});
+  CHECK(chain.Due(kStart).size() == 1);
+  auto now = kStart;
+  for (int i = 0; i < 100; ++i) {
+    now += Chain::kPatience - std::chrono::milliseconds(1);
+    chain.Moved(1, now);
+    CHECK(chain.Due(now).empty());
+  }
+}
+
+TEST_CASE("a transfer from one that stands still is stuck where another has the piece") {
+  Chain chain(3, 1, false, {});
+  chain.Due(kStart);
+  chain.Arrived({1, 0, 0}, kStart);
+  CHECK(chain.Due(kStart) == Takes{{2, 1, 0}});
+  const auto late = kStart + Chain::kPatience;
+  CHECK_FALSE(chain.IsStuck({2, 1, 0}, late - std::chrono::milliseconds(1)));
+  CHECK(chain.IsStuck({2, 1, 0}, late));
+  chain.Failed({2, 1, 0}, kGone, late);
+  CHECK(chain.Due(late) == Takes{{2, 0, 0}});
+  CHECK_FALSE(chain.IsStuck({2, 0, 0}, late + Chain::kPatience));  // the last way is waited for
+}
+
+TEST_CASE("where a limit is met it goes on with fewer, and after a pause where there are none") {
+  Chain chain(2, 8, false, {});
+  const Takes due = chain.Due(kStart);
+  REQUIRE(due.size() == 2);
+  chain.PutOff(due[1], kStart);
+  CHECK(chain.Due(kStart).empty());  // one is under way, and no more had room
+  chain.Arrived(due[0], kStart);
+  CHECK(chain.Due(kStart) == Takes{{1, 0, 1}, {1, 0, 2}});
+  chain.PutOff({1, 0, 1}, kStart);
+  chain.PutOff({1, 0, 2}, kStart);
+  CHECK(chain.Due(kStart).empty());
+  const auto later = kStart + std::chrono::seconds(1);
+  CHECK(chain.Due(later) == Takes{{1, 0, 1}});
+  chain.Arrived({1, 0, 1}, later);
+  RunToTheEnd(chain, later);
+  CHECK(chain.done());
+}
+
+TEST_CASE("one whose last way ends with another's failure fails, too") {
+  Chain chain(4, 1, false, {});
+  chain.Due(kStart);
+  chain.Arrived({1, 0, 0}, kStart);
+  CHECK(chain.Due(kStart) == Takes{{2, 1, 0}});
+  chain.Failed({2, 1, 0}, kGone, kStart);
+  CHECK(chain.Due(kStart) == Takes{{2, 0, 0}});
+  chain.GiveUp(1, kGone);
+  chain.Failed({2, 0, 0}, kGone, kStart);
+  CHECK(chain.failure(2).has_value());
+  CHECK_FALSE(chain.failure(3).has_value());  // the source is left
+  CHECK(chain.Due(kStart) == Takes{{3, 0, 0}});
+  chain.Failed({3, 0, 0}, kGone, kStart);
+  CHECK(chain.done());
+}
+
+TEST_CASE("one that nobody reaches is tried again for a while, and those behind it go around it") {
+  using std::chrono::seconds;
+  Chain chain(3, 2, false, seconds(30));
+  const Takes first = chain.Due(kStart);
+  chain.Arrived(first[0], kStart);
+  chain.Failed(first[1], kGone, kStart);
+  CHECK_FALSE(chain.failure(1));
+  // It has piece 0 and may still give that; 1 comes from farther up, without any patience.
+  CHECK(chain.Due(kStart) == Takes{{2, 1, 0}, {2, 0, 1}});
+  chain.Failed({2, 1, 0}, kGone, kStart);
+  CHECK(chain.Due(kStart) == Takes{{2, 0, 0}});
+  chain.Arrived({2, 0, 0}, kStart);
+  chain.Arrived({2, 0, 1}, kStart);
+  CHECK_FALSE(chain.done());
+  auto now = kStart + Chain::kTryAgain;
+  CHECK(chain.Due(now) == Takes{{1, 0, 1}});
+  chain.Failed({1, 0, 1}, kGone, now);
+  CHECK(chain.Due(now).empty());
+  SECTION("and it is back in time") {
+    now += Chain::kTryAgain;
+    CHECK(chain.Due(now) == Takes{{1, 0, 1}});
+    chain.Arrived({1, 0, 1}, now);
+    CHECK(chain.has_all(1));
+    CHECK(chain.passed_over(1).contains(0));  // which stays told
+  }
+  SECTION("and it is not") {
+    now += seconds(30);
+    CHECK(chain.Due(now) == Takes{{1, 0, 1}});
+    chain.Failed({1, 0, 1}, kGone, now);
+    CHECK(chain.failure(1)->reason() == reasons::kPeerDown);
+  }
+  SECTION("and then it says no") {
+    now += Chain::kTryAgain;
+    CHECK(chain.Due(now) == Takes{{1, 0, 1}});
+    chain.Failed({1, 0, 1}, Status(Code::kNotFound, reasons::kBufferNotFound, "no buffer"), now);
+    CHECK(chain.failure(1)->reason() == reasons::kBufferNotFound);
+  }
+  CHECK(chain.done());
+}
+
+TEST_CASE("one that is away at the beginning may come, or not") {
+  Chain chain(3, 1, false, std::chrono::seconds(30));
+  chain.SetAway(1, kGone, kStart);
+  CHECK(chain.Due(kStart) == Takes{{2, 0, 0}});
+  chain.Arrived({2, 0, 0}, kStart);
+  CHECK(chain.Due(kStart + Chain::kTryAgain) == Takes{{1, 0, 0}});
+  Chain strict(2, 1, false, {});
+  strict.SetAway(1, kGone, kStart);
+  CHECK(strict.failure(1)->reason() == reasons::kPeerDown);
+  CHECK(strict.done());
+}
+
+TEST_CASE("whatever fails, it ends, no piece is taken twice, and who has a way gets all") {
+  for (uint32_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const size_t members = 2 + random() % 8;
+    const size_t pieces = 1 + random() % 12;
+    std::set<size_t> dead;  // as giver and taker, from some time on
+    for (size_t member = 1; member < members; ++member) {
+      if (random() % 4 == 0) dead.insert(member);
+    }
+    Chain chain(members, pieces, pieces == 1 && random() % 2 == 0, {});
+    auto now = kStart;
+    Takes under_way;
+    std::set<std::pair<size_t, size_t>> arrived;
+    size_t steps = 0;
+    while (!chain.done()) {
+      REQUIRE(++steps < 10'000);
+      for (const Take& take : chain.Due(now)) under_way.push_back(take);
+      now += std::chrono::milliseconds(random() % 3000);
+      if (under_way.empty()) continue;
+      const size_t which = random() % under_way.size();
+      const Take take = under_way[which];
+      under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
+      const bool fails = dead.contains(take.to) || (dead.contains(take.from) && random() % 2 == 0);
+      if (random() % 8 == 0) {
+        chain.PutOff(take, now);
+      } else if (fails) {
+        chain.Failed(take, kGone, now);
+      } else {
+        CHECK(arrived.emplace(take.to, take.piece).second);
+        chain.Arrived(take, now);
+      }
+    }
+    for (size_t member = 1; member < members; ++member) {
+      CHECK(chain.has_all(member) == !dead.contains(member));
+    }
+  }
+}
+
+}  // namespace broadcast_chain_test
