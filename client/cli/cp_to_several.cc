@@ -63,11 +63,11 @@ void PrintCopy(std::ostream& out, const Move& move, const BroadcastCopy& copy) {
   if (copy.outcome.ok()) {
     PrintReceipt(out, move);
   } else {
-    out << move.source << " -> " << move.destination << "\n  failed    "
+    out << Printable(move.source) << " -> " << Printable(move.destination) << "\n  failed    "
         << Printable(copy.outcome.ToString()) << '\n';
   }
   for (const BroadcastOrigin& origin : copy.origins) {
-    out << "  from      " << origin.from << ", " << FormatBytes(origin.bytes);
+    out << "  from      " << Printable(origin.from) << ", " << FormatBytes(origin.bytes);
     if (!origin.left.ok()) out << "; then passed over: " << Printable(origin.left.ToString());
     out << '\n';
   }
@@ -84,41 +84,6 @@ Status OutcomeOfAll(const std::vector<BroadcastCopy>& copies) {
                            " destinations did not get all bytes; the first");
 }
 
-Status Broadcast(Session& session, Client& client, const CopiesToSeveral& copies,
-                 const BroadcastRequest& request, const std::stop_token& stop) {
-  ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
-  const auto on_update = [&](uint64_t done, uint64_t total) { bar.Update(done, total); };
-  auto done = client.Broadcast(request, on_update, stop);
-  bar.Clear();
-  if (!done.ok()) return done.status();
-  Json shown = Json::array();
-  for (BroadcastCopy& copy : *done) {
-    if (copy.outcome.ok() && !copies.message.empty()) {
-      const Status told =
-          client.SendMessage({.destination = {copy.destination.node, copy.destination.buffer},
-                              .message = copies.message});
-      if (!told.ok()) {
-        copy.outcome =
-            told.WithContext("the data was transferred, but the message was not delivered");
-      }
-    }
-    const Move move = {{},
-                       StateOf(copy.outcome),
-                       copies.move.source,
-                       copy.destination.ToString(),
-                       copy.bytes,
-                       copy.receipt,
-                       0};
-    if (session.json()) {
-      shown.push_back(CopyToJson(move, copy));
-    } else if (!session.quiet()) {
-      PrintCopy(session.out(), move, copy);
-    }
-  }
-  if (session.json()) Print(session.out(), Json{{"copies", std::move(shown)}});
-  return OutcomeOfAll(*done);
-}
-
 // The buffers that --create makes; those that have not got their bytes go again.
 class MadeBuffers {
  public:
@@ -126,21 +91,53 @@ class MadeBuffers {
               const std::string& memory) {
     for (const ParsedEndpoint& end : ends) {
       Result<BufferInfo> made = MakeBuffer(client, end, bytes, memory);
-      if (!made.ok()) return Remove(client, made.status());
+      if (!made.ok()) return RemoveAll(client, made.status());
       made_.push_back(std::move(*made));
     }
     return OkStatus();
   }
 
-  // All of them; `why`, and what could not be removed.
-  Status Remove(Client& client, Status why) {
+  // `why`, and what could not be removed.
+  Status RemoveAll(Client& client, Status why) const {
     for (const BufferInfo& made : made_) why = Unmake(client, made, why);
     return why;
   }
 
+  // Of the copies that failed, whose outcomes then also say what could not be removed.
+  void RemoveFailed(Client& client, std::vector<BroadcastCopy>& copies) const {
+    for (size_t i = 0; i < made_.size(); ++i) {
+      Status& outcome = copies[i].outcome;
+      if (!outcome.ok()) outcome = Unmake(client, made_[i], outcome);
+    }
+  }
+
  private:
-  std::vector<BufferInfo> made_;
+  std::vector<BufferInfo> made_;  // in the order of the destinations
 };
+
+void SendMessages(Client& client, const std::string& message, std::vector<BroadcastCopy>& copies) {
+  for (BroadcastCopy& copy : copies) {
+    if (!copy.outcome.ok()) continue;
+    const Status told = client.SendMessage(
+        {.destination = {copy.destination.node, copy.destination.buffer}, .message = message});
+    if (told.ok()) continue;
+    copy.outcome = told.WithContext("the data was transferred, but the message was not delivered");
+  }
+}
+
+void Show(Session& session, const std::string& source, const std::vector<BroadcastCopy>& copies) {
+  Json shown = Json::array();
+  for (const BroadcastCopy& copy : copies) {
+    const Move move = {{},         StateOf(copy.outcome), source, copy.destination.ToString(),
+                       copy.bytes, copy.receipt,          0};
+    if (session.json()) {
+      shown.push_back(CopyToJson(move, copy));
+    } else if (!session.quiet()) {
+      PrintCopy(session.out(), move, copy);
+    }
+  }
+  if (session.json()) Print(session.out(), Json{{"copies", std::move(shown)}});
+}
 
 Status CopyBufferToSeveral(Session& session, Client& client, const CopiesToSeveral& copies,
                            const ParsedEndpoint& source, const std::vector<ParsedEndpoint>& ends,
@@ -156,9 +153,17 @@ Status CopyBufferToSeveral(Session& session, Client& client, const CopiesToSever
     ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(client, source));
     ONECOPY_RETURN_IF_ERROR(made.Make(client, ends, bytes, copies.create));
   }
-  const Status outcome = Broadcast(session, client, copies, request, options.stop);
-  if (outcome.ok() || copies.keep_failed) return outcome;
-  return made.Remove(client, outcome);
+  ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
+  const auto on_update = [&](uint64_t done, uint64_t total) { bar.Update(done, total); };
+  auto done = client.Broadcast(request, on_update, options.stop);
+  bar.Clear();
+  if (!done.ok()) {
+    return copies.keep_failed ? done.status() : made.RemoveAll(client, done.status());
+  }
+  if (!copies.keep_failed) made.RemoveFailed(client, *done);
+  if (!copies.message.empty()) SendMessages(client, copies.message, *done);
+  Show(session, copies.move.source, *done);
+  return OutcomeOfAll(*done);
 }
 
 }  // namespace

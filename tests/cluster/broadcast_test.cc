@@ -1,5 +1,8 @@
 // One payload into buffers of many nodes, each of which sends it on.
 #include <atomic>
+#include <functional>
+#include <future>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -85,7 +88,7 @@ TEST_CASE("a payload goes from node to node, and leaves its source once") {
     last = done;
     total = all;
   };
-  // By a node that is neither end of any of its transfers: n3 only takes from n2.
+  // Most of the transfers are between two other nodes than the one that orders them.
   const auto copies = Must(fleet.clients[0].Broadcast(request, on_update));
   REQUIRE(copies.size() == 3);
   CHECK(total == 3 * kBytes);
@@ -105,8 +108,7 @@ TEST_CASE("a payload goes from node to node, and leaves its source once") {
     REQUIRE(copy.receipt.checksum);
     CHECK(copy.receipt.checksum->verified);
     CHECK(copy.receipt.checksum->algorithm == "xxh3-128 of each 1048576 B");
-    CHECK(copy.receipt.checksum->value == copies[0].receipt.checksum->value);
-    CHECK(copy.receipt.checksum->value.size() == 24 * 32);
+    CHECK(copy.receipt.checksum->value.empty());
     fleet.CheckHas(i + 1);
   }
 }
@@ -229,6 +231,77 @@ TEST_CASE("what can be known before is refused before a byte moves") {
   for (size_t node : {1, 2}) CHECK(Contents(*fleet.nodes[node], "w@0+64") == std::string(64, '\0'));
 }
 
+TEST_CASE("however it is divided, all bytes arrive") {
+  constexpr uint64_t kOdd = 100'003;
+  Fleet fleet(3, kOdd);
+  for (const uint64_t piece : {uint64_t{1}, uint64_t{7'777}, kOdd - 1, kOdd, kOdd + 1,
+                               std::numeric_limits<uint64_t>::max(), uint64_t{0}}) {
+    CAPTURE(piece);
+    for (size_t i : {1, 2}) {
+      fleet.clients[i].DeleteBuffer("w");
+      Must(fleet.clients[i].CreateBuffer({.name = "w", .bytes = kOdd, .memory = "host"}));
+    }
+    BroadcastRequest request = fleet.Request();
+    request.piece_bytes = piece == 1 ? 100 : piece;
+    request.checksum = true;
+    const auto copies = Must(fleet.clients[0].Broadcast(request));
+    for (const BroadcastCopy& copy : copies) {
+      REQUIRE_OK(copy.outcome);
+      CHECK(copy.bytes == kOdd);
+      CHECK(copy.receipt.checksum->verified);
+    }
+    for (size_t i : {1, 2}) fleet.CheckHas(i, kOdd);
+  }
+}
+
+TEST_CASE("names of one memory are seen as one, and lengths that are named are kept") {
+  Fleet fleet(2);
+  Client& there = fleet.clients[1];
+  Must(there.CreateViews({{.name = "v", .range = {"", "w", 0, kBytes}},
+                          {.name = "half", .range = {"", "w", kBytes / 2, kBytes / 2}}}));
+  BroadcastRequest request = fleet.Request();
+  request.destinations = {Fleet::End(1), {"n1", "v", {}, {}}};
+  CHECK(fleet.clients[0].Broadcast(request).status().reason() == reasons::kBadArgument);
+  request.source.bytes = kBytes / 2;
+  request.destinations = {{"n1", "w", 1, {}}, {"n1", "half", {}, {}}};
+  CHECK(fleet.clients[0].Broadcast(request).status().reason() == reasons::kBadArgument);
+  request.destinations = {{"n1", "w", 0, kBytes}};
+  CHECK(fleet.clients[0].Broadcast(request).status().reason() == reasons::kSizeMismatch);
+  request.destinations = {{"n1", "w", 0, kBytes / 2}, {"n1", "half", {}, {}}};
+  for (const BroadcastCopy& copy : Must(fleet.clients[0].Broadcast(request))) {
+    REQUIRE_OK(copy.outcome);
+  }
+  CHECK(Contents(*fleet.nodes[1], "half") == Payload(kBytes, 5).substr(0, kBytes / 2));
+}
+
+TEST_CASE("a callback of the client is told that it may not wait for a broadcast") {
+  Fleet fleet(2);
+  std::promise<onecopy::Status> told;
+  onecopy::TransferRequest one;
+  one.source = {"n0", "w", {}, {}};
+  one.destination = Fleet::End(1);
+  const auto future = Must(fleet.clients[0].RunTransferAsync(
+      one, {.on_end = [&](const auto&) {
+        told.set_value(fleet.clients[0].Broadcast(fleet.Request()).status());
+      }}));
+  CHECK(told.get_future().get().reason() == reasons::kCalledFromCallback);
+}
+
+TEST_CASE("what a callback throws ends the broadcast") {
+  Fleet fleet(3, uint64_t{256} << 20);
+  CHECK_THROWS_AS(fleet.clients[0].Broadcast(fleet.Request(),
+                                             [](uint64_t done, uint64_t) {
+                                               if (done > 0) throw std::bad_function_call();
+                                             }),
+                  std::bad_function_call);
+  WaitUntil("nothing moves any more", [&] {
+    for (const Json& transfer : fleet.nodes[0]->Do({"transfer", "ls"})) {
+      if (transfer.at("state") == "RUNNING" || transfer.at("state") == "PENDING") return false;
+    }
+    return true;
+  });
+}
+
 TEST_CASE("a broadcast that is stopped, or late, ends with all that it began") {
   Fleet fleet(3, uint64_t{1} << 30);
   std::stop_source stop;
@@ -296,7 +369,7 @@ TEST_CASE("cp takes a list of nodes, makes their buffers, and tells of each") {
   refused({"w", "{n1,}:w"}, "without a node's name");
   refused({"w", "{}:w"}, "without a node's name");
   refused({"w", "{n1,n2}:w", "--detach"}, "--detach");
-  refused({"w", "{n1,n2}:more", "--create=cuda:0"}, "");
+  refused({"w", "{n1,n2}:more", "--create=cuda:77"}, "");
   CHECK(fleet.nodes[1]->Run({"buffer", "show", "more"}).reason() == reasons::kBufferNotFound);
   // What was made goes again where the copy fails.
   refused({"w", "{n1,n2}:more", "--create", "--path", "rdma-*"}, "");

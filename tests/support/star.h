@@ -24,7 +24,7 @@ class Star {
   // As NetworkNamespace::Inside, of that machine.
   std::function<void()> Inside(size_t machine) const { return machines_[machine].Inside(); }
 
-  // Whatever that machine sends or is sent is lost without a word to anybody, until Mend.
+  // Whatever that machine sends or is sent is lost silently, until Mend.
   void Cut(size_t machine) const;
   void Mend(size_t machine) const;
 

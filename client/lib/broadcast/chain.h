@@ -1,30 +1,33 @@
-// Who takes which piece of a broadcast from whom, and when. Decisions only: spread.h carries them
-// out.
+// Which member of a broadcast takes which piece from which other, and when. Decisions only:
+// spread.h carries them out.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "onecopy/status.h"
 
 namespace onecopy::client {
 
-// Member 0 has all pieces; each other one wants all of them. A member takes each piece from the one
-// before it, as soon as that has it. It takes from one farther up where the one before has failed,
-// has not given it an earlier piece, is away, or has not moved for kPatience though a piece is
-// under way to it. A member that gets pieces from nobody, as nodes do not answer, is away, and
-// tries all again for a while before it has failed. Used by one thread.
+// Member 0 is the source, which has all pieces; each other member is a destination, which wants all
+// of them. A member takes each piece from the one before it, as soon as that has it. It takes from
+// one farther up where the one before
+// - has failed, or is away;
+// - has not given it an earlier piece;
+// - has had a piece under way for kPatience, and none of it arrived.
+// A member to which every way is barred, as a node does not answer, is away: it tries all ways
+// again every kTryAgain, and fails once it has been away for `retry_for`. Used by one thread.
 class Chain {
  public:
   using Time = std::chrono::steady_clock::time_point;
   // Longer than a daemon takes between two reports of progress, by far.
   static constexpr std::chrono::seconds kPatience{5};
-  // Between two tries of a member that is away.
   static constexpr std::chrono::seconds kTryAgain{2};
+  // How long a limit on transfers may keep a member from getting anything, at least.
+  static constexpr std::chrono::seconds kLimited{30};
   // Of one member: one moves while the next is negotiated.
   static constexpr size_t kPiecesUnderWay = 2;
 
@@ -36,7 +39,6 @@ class Chain {
   };
 
   // `members`: with the source. `direct`: all take from the source, as suits what is small.
-  // `retry_for`: how long a member may be away.
   Chain(size_t members, size_t pieces, bool direct, std::chrono::nanoseconds retry_for);
 
   // What is to begin now; each is under way from then on, and ends by Arrived, Failed or PutOff.
@@ -44,15 +46,14 @@ class Chain {
   // Some of its bytes have arrived.
   void Moved(size_t member, Time now) { members_[member].moved = now; }
   void Arrived(const Take& take, Time now);
-  // It does not take from that one again; where that leaves none, it is away or has failed.
+  // It does not take from that one again. Where that bars the last way, it is away if one of them
+  // was barred by a node that does not answer, and has failed otherwise.
   void Failed(const Take& take, const Status& why, Time now);
   // A limit on transfers at a time kept it from beginning: it is due again once one of these here
-  // has ended, or a little later.
-  void PutOff(const Take& take, Time now);
-  // Will never have all.
-  void GiveUp(size_t member, const Status& why);
-  // Before the first Due: it does not answer. It has failed where it may not be away.
-  void SetAway(size_t member, const Status& why, Time now);
+  // has ended, or a little later. The member fails where that goes on with none of them under way.
+  void PutOff(const Take& take, const Status& why, Time now);
+  // Will not get more than is under way.
+  void GiveUp(size_t member, const Status& why, Time now);
 
   // Nothing has arrived there for kPatience, though something is under way to it.
   bool IsStill(size_t member, Time now) const {
@@ -73,20 +74,29 @@ class Chain {
   enum class Piece : char { kMissing, kUnderWay, kHere };
   struct Member {
     std::vector<Piece> pieces;
+    size_t next = 0;  // the first that is missing; no piece: none is
     size_t here = 0;
     size_t under_way = 0;
     Time moved = {};  // when bytes last arrived, or the first piece began to be under way
-    std::set<size_t> passed_over;
+    std::map<size_t, Status> passed_over;  // since it last began to try all ways
     std::map<size_t, Status> told;
     std::optional<Time> away_since;
     Time not_before = {};  // while it is away
+    std::optional<Time> limited_since;
     std::optional<Status> failed;
   };
 
-  std::optional<Take> NextFor(size_t to, Time now);
-  void End(const Take& take, Piece becomes);
+  // The ones that a member may take from are those before this number.
+  size_t Ways(size_t to) const { return direct_ ? 1 : to; }
+  std::optional<Take> NextFor(size_t to, Time now) const;
+  // Whether its next piece is to be had, or may be later, from one that it takes from.
   bool HasWay(size_t to) const;
-  void LoseAllWays(size_t to, const Status& why, Time now);
+  void End(const Take& take, Piece becomes);
+  // Where it has no way and nothing under way it is away, or has failed; then so may others behind
+  // it, which had their last way from it.
+  void Settle(size_t member, Time now);
+  bool HasLostAllWays(size_t to, Time now) const;
+  void LoseAllWays(Member& member, Time now);
 
   const size_t pieces_;
   const bool direct_;

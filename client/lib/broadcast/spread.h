@@ -25,7 +25,9 @@ namespace onecopy::client {
 struct Pieces {
   uint64_t bytes = 0;        // of all
   uint64_t piece_bytes = 1;  // of each but the last
-  size_t count() const { return static_cast<size_t>((bytes + piece_bytes - 1) / piece_bytes); }
+  size_t count() const {
+    return static_cast<size_t>(bytes / piece_bytes + (bytes % piece_bytes == 0 ? 0 : 1));
+  }
   uint64_t BytesOf(size_t piece) const;
 };
 
@@ -37,11 +39,11 @@ class Spread {
   Spread(Client& client, const BroadcastRequest& request, const Waiter& waiter,
          std::vector<RemoteRange> buffers, const Pieces& pieces, bool direct);
 
-  // What is under way is cancelled, and waited for.
+  // What is under way is cancelled, and waited for, but no longer than for a node that is silent.
   ~Spread();
 
-  // Before Run: this destination does not answer.
-  void SetAway(size_t member, const Status& why) { chain_.SetAway(member, why, begun_); }
+  // Before Run: this destination does not answer, and will not get it.
+  void LeaveOut(size_t member, const Status& why) { chain_.GiveUp(member, why, begun_); }
 
   // Blocks until every destination has all bytes or has failed, and nothing moves any more, except
   // on a node that does not answer: it may still write, as it was ordered to. Once
@@ -51,32 +53,34 @@ class Spread {
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Number = uint64_t;  // of a transfer: one piece may have several, one after another
   // What the callbacks tell.
   struct News {
     std::mutex mutex;
     std::condition_variable changed;
-    std::vector<std::pair<Chain::Take, Result<TransferInfo>>> ended;
-    std::map<Chain::Take, uint64_t> bytes_done;
+    std::vector<std::pair<Number, Result<TransferInfo>>> ended;
+    std::map<Number, uint64_t> bytes_done;
   };
   struct UnderWay {
+    Chain::Take take;
     TransferFuture transfer;
     uint64_t bytes_done = 0;
     std::optional<Clock::time_point> cancel_time;  // since nothing moved
   };
-  // Of one destination, what its BroadcastCopy does not hold.
-  struct Progress {
-    std::map<size_t, uint64_t> from;   // bytes, by where from
-    std::vector<ChecksumResult> sums;  // by piece
+  struct Connected {
+    Clock::time_point looked;
+    bool is = true;
   };
 
   void Begin(const Chain::Take& take);
-  void End(const Chain::Take& take, const Result<TransferInfo>& ended);
+  void End(Number number, const Result<TransferInfo>& ended);
+  void Note(const Chain::Take& take, const Result<TransferInfo>& ended, bool stood_still);
   void LookAtProgress();
   void LookAtWhatStands();
-  bool IsConnected(size_t member) const;
+  bool IsConnected(size_t member);
   Status StoodStill(const Chain::Take& take) const;
   void StopAll(const Status& why);
-  void Tell(const OnBroadcast& on_update) const;
+  void Tell(const OnBroadcast& on_update);
   void Finish(size_t member);
   std::string NameOf(size_t member) const;
 
@@ -87,9 +91,12 @@ class Spread {
   const Pieces pieces_;
   const Clock::time_point begun_;
   Chain chain_;
-  std::map<Chain::Take, UnderWay> under_way_;
-  std::vector<BroadcastCopy> copies_;  // by member; the source's is empty
-  std::vector<Progress> progress_;
+  std::map<Number, UnderWay> under_way_;
+  Number next_number_ = 0;
+  std::vector<BroadcastCopy> copies_;                // by member; the source's is empty
+  std::vector<std::map<size_t, uint64_t>> origins_;  // by member: bytes, by where from
+  std::map<std::string, Connected> connected_;       // by node
+  uint64_t told_ = 0;                                // bytes, at the last update
   bool is_stopped_ = false;
   const std::shared_ptr<News> news_ = std::make_shared<News>();
 };

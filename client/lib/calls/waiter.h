@@ -11,7 +11,7 @@
 
 namespace onecopy::client {
 
-// Used by one thread; the stop may be requested by any.
+// Used by one thread, except for Remaining, Check and stop; the stop may be requested by any.
 class Waiter {
  public:
   using Clock = std::chrono::steady_clock;

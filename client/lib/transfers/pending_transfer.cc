@@ -22,7 +22,11 @@ PendingTransfer::PendingTransfer(TransferCallbacks callbacks, std::function<void
 
 void PendingTransfer::RunsCallbacks(const void* loop) { runs_callbacks_of = loop; }
 
-bool PendingTransfer::InCallback() const { return loop_ != nullptr && runs_callbacks_of == loop_; }
+bool PendingTransfer::IsCallbackOf(const void* loop) {
+  return loop != nullptr && runs_callbacks_of == loop;
+}
+
+bool PendingTransfer::InCallback() const { return IsCallbackOf(loop_); }
 
 bool PendingTransfer::done() {
   using std::chrono::nanoseconds;

@@ -37,6 +37,8 @@ class PendingTransfer : public std::enable_shared_from_this<PendingTransfer> {
   // Says of the calling thread that it runs the callbacks of `loop`, and of this one that `loop`
   // does.
   static void RunsCallbacks(const void* loop);
+  // Whether the calling thread runs the callbacks of `loop`.
+  static bool IsCallbackOf(const void* loop);
   void set_loop(const void* loop) { loop_ = loop; }
 
  protected:

@@ -1,4 +1,4 @@
-// Who takes which piece from whom: decisions, with a clock that the test moves.
+// Which member takes which piece from which: decisions, with a clock that the test moves.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -20,6 +20,7 @@ using Takes = std::vector<Take>;
 namespace reasons = onecopy::reasons;
 
 const Status kGone(Code::kUnavailable, reasons::kPeerDown, "it has gone");
+const Status kFull(Code::kResourceExhausted, reasons::kQuota, "as many as there may be");
 const Chain::Time kStart{};
 
 // Lets everything that is due happen at once until nothing is; how many pieces each gave.
@@ -131,12 +132,12 @@ TEST_CASE("where a limit is met it goes on with fewer, and after a pause where t
   Chain chain(2, 8, false, {});
   const Takes due = chain.Due(kStart);
   REQUIRE(due.size() == 2);
-  chain.PutOff(due[1], kStart);
+  chain.PutOff(due[1], kFull, kStart);
   CHECK(chain.Due(kStart).empty());  // one is under way, and no more had room
   chain.Arrived(due[0], kStart);
   CHECK(chain.Due(kStart) == Takes{{1, 0, 1}, {1, 0, 2}});
-  chain.PutOff({1, 0, 1}, kStart);
-  chain.PutOff({1, 0, 2}, kStart);
+  chain.PutOff({1, 0, 1}, kFull, kStart);
+  chain.PutOff({1, 0, 2}, kFull, kStart);
   CHECK(chain.Due(kStart).empty());
   const auto later = kStart + std::chrono::seconds(1);
   CHECK(chain.Due(later) == Takes{{1, 0, 1}});
@@ -152,7 +153,7 @@ TEST_CASE("one whose last way ends with another's failure fails, too") {
   CHECK(chain.Due(kStart) == Takes{{2, 1, 0}});
   chain.Failed({2, 1, 0}, kGone, kStart);
   CHECK(chain.Due(kStart) == Takes{{2, 0, 0}});
-  chain.GiveUp(1, kGone);
+  chain.GiveUp(1, kGone, kStart);
   chain.Failed({2, 0, 0}, kGone, kStart);
   CHECK(chain.failure(2).has_value());
   CHECK_FALSE(chain.failure(3).has_value());  // the source is left
@@ -161,7 +162,7 @@ TEST_CASE("one whose last way ends with another's failure fails, too") {
   CHECK(chain.done());
 }
 
-TEST_CASE("one that nobody reaches is tried again for a while, and those behind it go around it") {
+TEST_CASE("one that cannot be reached is tried again for a while, and those behind it go around it") {
   using std::chrono::seconds;
   Chain chain(3, 2, false, seconds(30));
   const Takes first = chain.Due(kStart);
@@ -201,45 +202,91 @@ TEST_CASE("one that nobody reaches is tried again for a while, and those behind 
   CHECK(chain.done());
 }
 
-TEST_CASE("one that is away at the beginning may come, or not") {
-  Chain chain(3, 1, false, std::chrono::seconds(30));
-  chain.SetAway(1, kGone, kStart);
-  CHECK(chain.Due(kStart) == Takes{{2, 0, 0}});
-  chain.Arrived({2, 0, 0}, kStart);
-  CHECK(chain.Due(kStart + Chain::kTryAgain) == Takes{{1, 0, 0}});
-  Chain strict(2, 1, false, {});
-  strict.SetAway(1, kGone, kStart);
-  CHECK(strict.failure(1)->reason() == reasons::kPeerDown);
-  CHECK(strict.done());
+TEST_CASE("one that is away and has nothing is no way for those behind it") {
+  using std::chrono::seconds;
+  Chain chain(4, 2, false, seconds(30));
+  for (const Take& take : chain.Due(kStart)) chain.Failed(take, kGone, kStart);  // 1 is away
+  CHECK(chain.Due(kStart) == Takes{{2, 0, 0}, {2, 0, 1}});
+  chain.Failed({2, 0, 0}, kGone, kStart);
+  chain.Failed({2, 0, 1}, kGone, kStart);
+  // 2 is away itself, and does not wait for 1; nor does 3 wait for either.
+  CHECK(chain.Due(kStart) == Takes{{3, 0, 0}, {3, 0, 1}});
+  const auto later = kStart + Chain::kTryAgain;
+  CHECK(chain.Due(later) == Takes{{1, 0, 0}, {1, 0, 1}, {2, 0, 0}, {2, 0, 1}});
+  chain.GiveUp(1, kGone, later);
+  CHECK_FALSE(chain.failure(2));
 }
 
-TEST_CASE("whatever fails, it ends, no piece is taken twice, and who has a way gets all") {
-  for (uint32_t seed = 1; seed <= 300; ++seed) {
+TEST_CASE("a node that does not answer decides what another's refusal does not") {
+  Chain chain(3, 2, false, std::chrono::seconds(30));
+  for (const Take& take : chain.Due(kStart)) chain.Arrived(take, kStart);
+  CHECK(chain.Due(kStart) == Takes{{2, 1, 0}, {2, 1, 1}});
+  const Status no(Code::kNotFound, reasons::kBufferNotFound, "no buffer");
+  chain.Failed({2, 1, 0}, no, kStart);
+  CHECK(chain.Due(kStart) == Takes{{2, 0, 0}});
+  chain.Failed({2, 0, 0}, kGone, kStart);
+  chain.Arrived({2, 1, 1}, kStart);
+  CHECK_FALSE(chain.failure(2));
+  CHECK(chain.Due(kStart + Chain::kTryAgain) == Takes{{2, 1, 0}});
+}
+
+TEST_CASE("a limit that does not end fails the one that it keeps from everything") {
+  Chain chain(2, 1, false, {});
+  auto now = kStart;
+  for (int i = 0; i < 1000 && !chain.done(); ++i) {
+    for (const Take& take : chain.Due(now)) chain.PutOff(take, kFull, now);
+    now += std::chrono::milliseconds(200);
+  }
+  REQUIRE(chain.done());
+  CHECK(chain.failure(1)->reason() == reasons::kQuota);
+  CHECK(now - kStart >= Chain::kLimited);
+}
+
+TEST_CASE("one that was given up and gets all after all has it") {
+  Chain chain(2, 1, false, {});
+  CHECK(chain.Due(kStart).size() == 1);
+  chain.GiveUp(1, kGone, kStart);
+  CHECK_FALSE(chain.done());
+  chain.Arrived({1, 0, 0}, kStart);
+  CHECK(chain.done());
+  CHECK_FALSE(chain.failure(1));
+}
+
+TEST_CASE("whatever fails, it ends, no piece is taken twice, and all that can be reached get all") {
+  for (uint32_t seed = 1; seed <= 500; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
     const size_t members = 2 + random() % 8;
     const size_t pieces = 1 + random() % 12;
-    std::set<size_t> dead;  // as giver and taker, from some time on
+    const bool may_return = random() % 2 == 0;
+    // From which step on a node does not answer, and until when.
+    std::map<size_t, std::pair<size_t, size_t>> away;
     for (size_t member = 1; member < members; ++member) {
-      if (random() % 4 == 0) dead.insert(member);
+      if (random() % 3 != 0) continue;
+      const size_t from = random() % 40;
+      away[member] = {from, may_return ? from + 5 + random() % 10 : 1'000'000};
     }
-    Chain chain(members, pieces, pieces == 1 && random() % 2 == 0, {});
+    Chain chain(members, pieces, pieces == 1 && random() % 2 == 0,
+                may_return ? std::chrono::hours(1) : std::chrono::hours(0));
     auto now = kStart;
     Takes under_way;
     std::set<std::pair<size_t, size_t>> arrived;
-    size_t steps = 0;
+    size_t step = 0;
+    const auto is_away = [&](size_t member) {
+      const auto found = away.find(member);
+      return found != away.end() && step >= found->second.first && step < found->second.second;
+    };
     while (!chain.done()) {
-      REQUIRE(++steps < 10'000);
+      REQUIRE(++step < 10'000);
       for (const Take& take : chain.Due(now)) under_way.push_back(take);
       now += std::chrono::milliseconds(random() % 3000);
       if (under_way.empty()) continue;
       const size_t which = random() % under_way.size();
       const Take take = under_way[which];
       under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
-      const bool fails = dead.contains(take.to) || (dead.contains(take.from) && random() % 2 == 0);
-      if (random() % 8 == 0) {
-        chain.PutOff(take, now);
-      } else if (fails) {
+      if (random() % 16 == 0) {
+        chain.PutOff(take, kFull, now);
+      } else if (is_away(take.to) || is_away(take.from)) {
         chain.Failed(take, kGone, now);
       } else {
         CHECK(arrived.emplace(take.to, take.piece).second);
@@ -247,7 +294,9 @@ TEST_CASE("whatever fails, it ends, no piece is taken twice, and who has a way g
       }
     }
     for (size_t member = 1; member < members; ++member) {
-      CHECK(chain.has_all(member) == !dead.contains(member));
+      const bool is_sure = may_return || !away.contains(member);
+      if (is_sure) CHECK(chain.has_all(member));
+      CHECK(chain.has_all(member) == !chain.failure(member).has_value());
     }
   }
 }

@@ -306,21 +306,26 @@ class Client {
   // As AwaitTransfer, for a transfer that any program has started.
   Result<TransferFuture> AwaitTransferAsync(const TransferId& id, TransferCallbacks callbacks = {});
 
-  // The same bytes into buffers of many nodes, along a chain: in pieces, each destination takes
-  // from the one before it as soon as that has the piece, so that the source sends the payload
-  // once. The source's node is first in the chain and buffers of one node are neighbours in it;
-  // else it has the destinations as they are named. A destination that fails, or through which
-  // nothing moves for 5 s, is passed over by those behind it (see BroadcastOrigin). The caller must
-  // have the right to read each destination, too, as far as others take from it.
+  // The same bytes into buffers of many nodes, along a chain: each destination takes each piece of
+  // the payload from the one before it, as soon as that has it. So the source sends the payload
+  // once, unless it is small (see BroadcastRequest::piece_bytes). The destinations on the source's
+  // node are first in the chain, those of one node are neighbours, and the others follow as they
+  // are named. If a destination fails or does not answer, or if nothing arrives there for 5 s,
+  // those behind it take from another one (see BroadcastOrigin). One that stopped answering gets
+  // what it lacks if it answers again within BroadcastRequest::retry_for. The caller needs the
+  // right to read each destination that others are to take from. Watchers see an arrival for each
+  // piece.
   //
-  // Blocks until each destination has all bytes or has failed, and nothing moves any more, except
-  // on a node that does not answer, which may still write as it was ordered to: one copy
-  // for each, in their order, which also tells of a node that cannot be reached. What else can be
-  // known before is an error of the call, and no byte has moved: INVALID_ARGUMENT (BAD_ARGUMENT)
-  // for no destination, more than 1,024, or one that shares bytes with another or with the source,
-  // (SIZE_MISMATCH) for one that is too short; NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION
-  // (POLICY_UNMET) and the like as for a transfer. A stop cancels what is under way; the outcomes
-  // then say CANCELLED. Transfers are this process's: they end with it.
+  // Blocks until each destination has all bytes or has failed, and no transfer is under way any
+  // more. Where one does not end within 5 s of its cancellation, as its node does not answer, that
+  // node may still write. Returns what became of each destination, in their order, also of those
+  // that do not answer at the beginning. All other errors that can be found before a byte moves are
+  // returned by the call: INVALID_ARGUMENT (BAD_ARGUMENT) for no destination, more than 1,024, or
+  // one that shares bytes with another or with the source, (SIZE_MISMATCH) for one of the wrong
+  // length; NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (POLICY_UNMET) and the like as for a
+  // transfer, and (CALLED_FROM_CALLBACK) in a callback of this client. A stop cancels what is under
+  // way; the outcomes then say CANCELLED. The transfers are ordered by this process: they end with
+  // it.
   Result<std::vector<BroadcastCopy>> Broadcast(const BroadcastRequest& request,
                                                const OnBroadcast& on_update = {},
                                                std::stop_token stop = {});

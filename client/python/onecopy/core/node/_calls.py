@@ -170,15 +170,18 @@ class Calls(BufferCalls):
     def broadcast(self, source: End, destinations: Sequence[End], *, at_most: int | None = None, path: str = "",
                   link: str = "", allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
                   retry_for: float = 30, piece_bytes: int = 0, progress: Progress | None = None) -> list[BroadcastCopy]:
-        """The same bytes into buffers of many nodes, along a chain: in pieces, each destination takes from the one before it
-        as soon as that has the piece, so that the source sends the payload once. Returns a BroadcastCopy for each destination, in
-        their order, when each has all bytes or has failed: look at its `error`, which also tells of a node that could not be
-        reached. Raises where nothing has moved: for a destination that is unknown, too short, named twice or the caller's
-        neither to write nor, for those behind it, to read; or for a policy that cannot be met.
+        """The same bytes into buffers of many nodes, along a chain: each destination takes each piece of the payload from the
+        one before it, as soon as that has it. So the source sends the payload once, unless it has at most 1 MiB: that goes to
+        each destination directly. Returns a BroadcastCopy for each destination, in their order, when each has all bytes or
+        has failed: look at its `error`, which also tells of a node that does not answer. Raises, and moves nothing, for a
+        destination that is unknown, of another size, named twice, or that the caller may not write, and for a policy that
+        cannot be met.
 
-        A destination that fails or does not answer is passed over by those behind it (`origins`), and is tried again for
-        `retry_for` seconds. piece_bytes: how much moves at a time; 0: as suits the payload and the network. progress: called
-        with all of it as one transfer. Other arguments as transfer's; arrays without gaps only."""
+        If a destination fails or does not answer, those behind it take from another one (see `origins`). One that stopped
+        answering is tried again for `retry_for` seconds. The caller needs the right to read each destination that others are
+        to take from. Watchers see an arrival for each piece. piece_bytes: how much moves at a time; 0: as suits the payload
+        and the network. progress: called with all of it as one transfer. Other arguments as transfer's; arrays without gaps
+        only."""
         return _broadcast.broadcast(self._requests, _native.Stop(), progress, source, destinations, at_most=at_most, path=path,
                                     link=link, allow_emulated=allow_emulated, checksum=checksum, deadline=deadline,
                                     retry_for=retry_for, piece_bytes=piece_bytes)
