@@ -123,6 +123,8 @@ constexpr Known kBlocks[] = {
     {"docs/cpp.md", "// 65,536 blocks of 16 KiB", kNothingToType, "C++; unit/core has its like"},
     {"docs/cpp.md", "const auto stream = ", kNothingToType, "C++; unit/client has its like"},
     {"docs/cpp.md", "onecopy::ArrayShape column", kNothingToType, "C++; unit/client has its like"},
+    {"docs/cpp.md", "auto copies = client->Broadcast", kNothingToType,
+     "C++; cluster/broadcast has its like"},
     {"docs/cpp.md", "auto queue = ", kNothingToType, "C++; unit/client has its like"},
     {"docs/cpp.md", "auto pool = ", kNothingToType, "C++; cluster/pool has its like"},
     {"docs/cpp.md", "auto weights = client->MapBuffer", kNothingToType,
