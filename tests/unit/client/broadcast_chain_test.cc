@@ -162,7 +162,8 @@ TEST_CASE("one whose last way ends with another's failure fails, too") {
   CHECK(chain.done());
 }
 
-TEST_CASE("one that cannot be reached is tried again for a while, and those behind it go around it") {
+TEST_CASE(
+    "one that cannot be reached is tried again for a while, and those behind it go around it") {
   using std::chrono::seconds;
   Chain chain(3, 2, false, seconds(30));
   const Takes first = chain.Due(kStart);
