@@ -238,7 +238,7 @@ TEST_CASE("however it is divided, all bytes arrive") {
                                std::numeric_limits<uint64_t>::max(), uint64_t{0}}) {
     CAPTURE(piece);
     for (size_t i : {1, 2}) {
-      fleet.clients[i].DeleteBuffer("w");
+      Must(fleet.clients[i].DeleteBuffer("w"));
       Must(fleet.clients[i].CreateBuffer({.name = "w", .bytes = kOdd, .memory = "host"}));
     }
     BroadcastRequest request = fleet.Request();
