@@ -38,5 +38,4 @@ def test_tensors_of_two_daemons(east, west):
         alone.append(time.perf_counter() - begun)
     paths = [copy.transfer.receipt.path for copy in copies]
     print(f"1 GiB into three buffers: {seconds:.3f} s by {paths}; one by one from the source {sum(alone):.3f} s, {alone}")
-    # Pieces follow each other, so three hops do not take three times as long as the slowest one.
-    assert seconds < 2 * sum(alone)
+    assert seconds < sum(alone)

@@ -51,7 +51,7 @@ void OrExit(bool well, const char* what) {
 }  // namespace
 
 std::string WhyNoProgram(const std::string& name) {
-  return ProgramAt(name).empty() ? "there is no program " + name : "";
+  return ProgramAt(name).empty() ? "program " + name + " is not installed" : "";
 }
 
 NetworkNamespace::NetworkNamespace() : namespace_(MakeNamespace()) { Do("ip link set lo up"); }

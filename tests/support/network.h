@@ -30,7 +30,7 @@ class NetworkNamespace {
   os::UniqueFd namespace_;
 };
 
-// Why a test has no program of iproute2 of that name, or "".
+// "" if that program of iproute2 is installed; otherwise a sentence that says that it is not.
 std::string WhyNoProgram(const std::string& name);
 
 }  // namespace onecopy::testing

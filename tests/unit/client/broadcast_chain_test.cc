@@ -37,7 +37,7 @@ std::map<size_t, size_t> RunToTheEnd(Chain& chain, Chain::Time now) {
 
 }  // namespace
 
-TEST_CASE("each takes from the one before it, and the source gives each piece once") {
+TEST_CASE("each member takes pieces from its neighbour, and the source sends each piece once") {
   Chain chain(5, 40, false, {});
   CHECK(chain.Due(kStart) == Takes{{1, 0, 0}, {1, 0, 1}});
   CHECK(chain.Due(kStart).empty());  // no more than so many under way
@@ -56,7 +56,7 @@ TEST_CASE("each takes from the one before it, and the source gives each piece on
   for (size_t member = 1; member < 5; ++member) CHECK(chain.has_all(member));
 }
 
-TEST_CASE("what is small goes to each right from the source") {
+TEST_CASE("each member takes a small payload from the source") {
   Chain chain(4, 1, true, {});
   CHECK(chain.Due(kStart) == Takes{{1, 0, 0}, {2, 0, 0}, {3, 0, 0}});
   chain.Failed({2, 0, 0}, kGone, kStart);
@@ -66,7 +66,7 @@ TEST_CASE("what is small goes to each right from the source") {
   CHECK(chain.failure(2)->reason() == reasons::kPeerDown);
 }
 
-TEST_CASE("one that has failed is passed over, and what it has given stays") {
+TEST_CASE("members skip a failed member and keep the pieces that it sent") {
   Chain chain(4, 2, false, {});
   for (const Take& take : chain.Due(kStart)) chain.Arrived(take, kStart);
   CHECK(chain.Due(kStart) == Takes{{2, 1, 0}, {2, 1, 1}});
@@ -84,7 +84,7 @@ TEST_CASE("one that has failed is passed over, and what it has given stays") {
   CHECK(chain.has_all(3));
 }
 
-TEST_CASE("one through which nothing moves is passed over after a while, and not before") {
+TEST_CASE("members skip a stalled member after the timeout, and not earlier") {
   Chain chain(4, 2, false, {});
   const auto soon = kStart + Chain::kPatience - std::chrono::milliseconds(1);
   const auto late = kStart + Chain::kPatience;
@@ -104,7 +104,7 @@ TEST_CASE("one through which nothing moves is passed over after a while, and not
   CHECK(chain.passed_over(2).empty());  // it was nobody's failure
 }
 
-TEST_CASE("what moves slowly is waited for") {
+TEST_CASE("members wait for a slow member") {
   Chain chain(3, 1, false, {});
   CHECK(chain.Due(kStart).size() == 1);
   auto now = kStart;
@@ -115,7 +115,7 @@ TEST_CASE("what moves slowly is waited for") {
   }
 }
 
-TEST_CASE("a transfer from one that stands still is stuck where another has the piece") {
+TEST_CASE("a stalled transfer is stuck if another member has the piece") {
   Chain chain(3, 1, false, {});
   chain.Due(kStart);
   chain.Arrived({1, 0, 0}, kStart);
@@ -128,7 +128,7 @@ TEST_CASE("a transfer from one that stands still is stuck where another has the 
   CHECK_FALSE(chain.IsStuck({2, 0, 0}, late + Chain::kPatience));  // the last way is waited for
 }
 
-TEST_CASE("where a limit is met it goes on with fewer, and after a pause where there are none") {
+TEST_CASE("at a limit, fewer pieces are under way, and with none it pauses") {
   Chain chain(2, 8, false, {});
   const Takes due = chain.Due(kStart);
   REQUIRE(due.size() == 2);
@@ -146,7 +146,7 @@ TEST_CASE("where a limit is met it goes on with fewer, and after a pause where t
   CHECK(chain.done());
 }
 
-TEST_CASE("one whose last way ends with another's failure fails, too") {
+TEST_CASE("a member fails with the error of the last member that it took from") {
   Chain chain(4, 1, false, {});
   chain.Due(kStart);
   chain.Arrived({1, 0, 0}, kStart);
@@ -162,8 +162,7 @@ TEST_CASE("one whose last way ends with another's failure fails, too") {
   CHECK(chain.done());
 }
 
-TEST_CASE(
-    "one that cannot be reached is tried again for a while, and those behind it go around it") {
+TEST_CASE("a member that is away is tried again, and the members behind it skip it") {
   using std::chrono::seconds;
   Chain chain(3, 2, false, seconds(30));
   const Takes first = chain.Due(kStart);
@@ -203,7 +202,7 @@ TEST_CASE(
   CHECK(chain.done());
 }
 
-TEST_CASE("one that is away and has nothing is no way for those behind it") {
+TEST_CASE("members do not wait for a member that is away and lacks their piece") {
   using std::chrono::seconds;
   Chain chain(4, 2, false, seconds(30));
   for (const Take& take : chain.Due(kStart)) chain.Failed(take, kGone, kStart);  // 1 is away
@@ -218,7 +217,7 @@ TEST_CASE("one that is away and has nothing is no way for those behind it") {
   CHECK_FALSE(chain.failure(2));
 }
 
-TEST_CASE("a node that does not answer decides what another's refusal does not") {
+TEST_CASE("a member is away if one of its sources did not answer, even if another refused") {
   Chain chain(3, 2, false, std::chrono::seconds(30));
   for (const Take& take : chain.Due(kStart)) chain.Arrived(take, kStart);
   CHECK(chain.Due(kStart) == Takes{{2, 1, 0}, {2, 1, 1}});
@@ -231,7 +230,7 @@ TEST_CASE("a node that does not answer decides what another's refusal does not")
   CHECK(chain.Due(kStart + Chain::kTryAgain) == Takes{{2, 1, 0}});
 }
 
-TEST_CASE("a limit that does not end fails the one that it keeps from everything") {
+TEST_CASE("a member fails if a limit blocks it for too long") {
   Chain chain(2, 1, false, {});
   auto now = kStart;
   for (int i = 0; i < 1000 && !chain.done(); ++i) {
@@ -243,7 +242,7 @@ TEST_CASE("a limit that does not end fails the one that it keeps from everything
   CHECK(now - kStart >= Chain::kLimited);
 }
 
-TEST_CASE("one that was given up and gets all after all has it") {
+TEST_CASE("a member that gets its last piece after it was given up has succeeded") {
   Chain chain(2, 1, false, {});
   CHECK(chain.Due(kStart).size() == 1);
   chain.GiveUp(1, kGone, kStart);
@@ -253,7 +252,8 @@ TEST_CASE("one that was given up and gets all after all has it") {
   CHECK_FALSE(chain.failure(1));
 }
 
-TEST_CASE("whatever fails, it ends, no piece is taken twice, and all that can be reached get all") {
+TEST_CASE(
+    "random failures: it ends, no piece moves twice, and each member in reach gets every piece") {
   for (uint32_t seed = 1; seed <= 500; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
