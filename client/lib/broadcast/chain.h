@@ -12,62 +12,62 @@
 
 namespace onecopy::client {
 
-// Member 0 is the source, which has all pieces; each other member is a destination, which wants all
-// of them. A member takes each piece from the one before it, as soon as that has it. It takes from
-// one farther up where the one before
-// - has failed, or is away;
-// - has not given it an earlier piece;
-// - has had a piece under way for kPatience, and none of it arrived.
-// A member to which every way is barred, as a node does not answer, is away: it tries all ways
-// again every kTryAgain, and fails once it has been away for `retry_for`. Used by one thread.
+// Member 0 is the source and has all pieces. The other members are destinations. A member takes
+// each piece from its neighbour (the member before it) as soon as the neighbour has it. It takes
+// the piece from a member nearer to the source if the neighbour
+// - has failed or is away;
+// - failed to send an earlier piece;
+// - has received nothing for kPatience although a piece is under way to it.
+// A member is away if it can take its next piece from no member, and one of them did not answer. It
+// tries all of them again every kTryAgain, and fails after `retry_for`. Used by one thread.
 class Chain {
  public:
   using Time = std::chrono::steady_clock::time_point;
   // Longer than a daemon takes between two reports of progress, by far.
   static constexpr std::chrono::seconds kPatience{5};
   static constexpr std::chrono::seconds kTryAgain{2};
-  // How long a limit on transfers may keep a member from getting anything, at least.
+  // A member fails if a limit on transfers blocks it for this time, or for `retry_for` if longer.
   static constexpr std::chrono::seconds kLimited{30};
-  // Of one member: one moves while the next is negotiated.
+  // For each member: one piece moves while the next one is negotiated.
   static constexpr size_t kPiecesUnderWay = 2;
 
   struct Take {
     size_t to = 0;
     size_t from = 0;
     size_t piece = 0;
-    friend auto operator<=>(const Take&, const Take&) = default;
+    friend bool operator==(const Take&, const Take&) = default;
   };
 
-  // `members`: with the source. `direct`: all take from the source, as suits what is small.
+  // `members` includes the source. `direct`: all members take from the source.
   Chain(size_t members, size_t pieces, bool direct, std::chrono::nanoseconds retry_for);
 
-  // What is to begin now; each is under way from then on, and ends by Arrived, Failed or PutOff.
+  // Returns the pieces to move now. Each is under way until Arrived, Failed or PutOff is called.
   std::vector<Take> Due(Time now);
   // Some of its bytes have arrived.
   void Moved(size_t member, Time now) { members_[member].moved = now; }
   void Arrived(const Take& take, Time now);
-  // It does not take from that one again. Where that bars the last way, it is away if one of them
-  // was barred by a node that does not answer, and has failed otherwise.
+  // `take.to` no longer takes from `take.from`. If no other member is left to take from, it is away
+  // or has failed; see above.
   void Failed(const Take& take, const Status& why, Time now);
-  // A limit on transfers at a time kept it from beginning: it is due again once one of these here
-  // has ended, or a little later. The member fails where that goes on with none of them under way.
+  // A limit on transfers refused it. It is due again when another transfer of this chain has ended,
+  // or after a pause if none is under way.
   void PutOff(const Take& take, const Status& why, Time now);
-  // Will not get more than is under way.
+  // The member gets no further pieces, except for those under way.
   void GiveUp(size_t member, const Status& why, Time now);
 
-  // Nothing has arrived there for kPatience, though something is under way to it.
+  // A piece is under way to the member, and nothing has arrived there for kPatience.
   bool IsStill(size_t member, Time now) const {
     return members_[member].under_way > 0 && now - members_[member].moved >= kPatience;
   }
-  // IsStill, and the piece could come from another one: the transfer is better cancelled.
+  // IsStill, and another member has the piece: cancel the transfer.
   bool IsStuck(const Take& take, Time now) const;
 
   // Every member has all pieces or has failed, and nothing is under way.
   bool done() const;
-  // Nothing: it has all pieces, or may yet.
+  // Empty if the member has all pieces or can still get them.
   const std::optional<Status>& failure(size_t member) const { return members_[member].failed; }
   bool has_all(size_t member) const { return members_[member].here == pieces_; }
-  // Those that it stopped taking from, be it for a while, and why the first time.
+  // The members that it stopped taking from, also temporarily, with the first reason.
   const std::map<size_t, Status>& passed_over(size_t member) const { return members_[member].told; }
 
  private:
@@ -86,14 +86,13 @@ class Chain {
     std::optional<Status> failed;
   };
 
-  // The ones that a member may take from are those before this number.
+  // A member may take from the members with a smaller number than this.
   size_t Ways(size_t to) const { return direct_ ? 1 : to; }
   std::optional<Take> NextFor(size_t to, Time now) const;
-  // Whether its next piece is to be had, or may be later, from one that it takes from.
+  // Whether a member that it still takes from has its next piece, or may get it.
   bool HasWay(size_t to) const;
   void End(const Take& take, Piece becomes);
-  // Where it has no way and nothing under way it is away, or has failed; then so may others behind
-  // it, which had their last way from it.
+  // Marks the member as away or failed if it has lost all ways, then checks the members behind it.
   void Settle(size_t member, Time now);
   bool HasLostAllWays(size_t to, Time now) const;
   void LoseAllWays(Member& member, Time now);

@@ -73,15 +73,14 @@ class BufferCalls:
     def pool(self, name: str = "", *, device: Any = None, pinned: bool = False, managed_overflow: bool = False,
              slab: int | str = "64MiB", initial: int | str = 0,
              limit: int | str | None = None) -> _pool.Pool | _pool.DevicePool:
-        """Memory for many arrays that is registered slab by slab, rather than array by array: `empty` takes no call of
-        the daemon except for a new slab, and to ask after what `start` began. `name`: slabs are buffers NAME.1, NAME.2, …;
-        `slab`: of bytes ("64MiB"), larger for larger arrays; `initial`: registered at once; `limit`: of all slabs
-        together, beside the daemon's.
+        """Returns a pool: memory for many arrays, registered in large pieces (slabs). `empty` calls the daemon only to
+        register a new slab and to check on transfers of `start`. `name`: the slabs are the buffers NAME.1, NAME.2, …;
+        `slab`: the size of a slab ("64MiB"), larger for larger arrays; `initial`: bytes to register now; `limit`: the most
+        bytes of all slabs together, in addition to the daemon's limits.
 
-        `device`: the GPU that it is of (its number in this process, "cuda:0", a device of torch, CuPy or Numba); None:
-        memory of the host, which the CUDA driver pins where `pinned` says so. `managed_overflow`: where the GPU is full,
-        slabs of managed memory, which are copied with one copy more. Raises FailedPrecondition (NO_DRIVER, NO_GPU) where
-        there is no GPU."""
+        `device`: the GPU (its number in this process, "cuda:0", a device of torch, CuPy or Numba). None: host memory; with
+        `pinned`, the CUDA driver pins it. `managed_overflow`: when the GPU is full, use slabs of managed memory, whose
+        transfers take one more copy. Raises FailedPrecondition (NO_DRIVER, NO_GPU) if the machine has no GPU."""
         return _pool.create(self._native, name, device=device, pinned=pinned, managed_overflow=managed_overflow,
                             slab=slab, initial=initial, limit=limit)
 
