@@ -44,6 +44,10 @@ void Define(CLI::App& app, CommandLine& line) {
          "--run-dir", flags.run_dir,
          "folder for the clients' sockets; default /run/onecopy, else $XDG_RUNTIME_DIR/onecopy")
       ->type_name("DIR");
+  app.add_option("--holder", flags.holder,
+                 "what holds the buffers' memory while the daemon is restarted: off, own, or the "
+                 "socket of an onecopy-holder; default off")
+      ->type_name("SOCKET");
 
   CLI::App* config = app.add_subcommand("config", "print or check a configuration file");
   config->require_subcommand(1);

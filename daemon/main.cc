@@ -20,6 +20,7 @@
 #include "daemon/config/sections.h"
 #include "daemon/configured.h"
 #include "daemon/engine/engine.h"
+#include "daemon/kept_memory.h"
 #include "daemon/log/audit.h"
 #include "daemon/log/log.h"
 #include "daemon/reloader.h"
@@ -236,9 +237,12 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   const bool takes_dma_bufs = std::any_of(links.begin(), links.end(), [](const auto& link) {
     return link->Describe().Reaches("dmabuf");
   });
+  ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<keep::Keeper> keeper,
+                           OpenKeeper(config, run_dir.path()));
   rpc::Dialer dialer(credentials);
   ServedMetrics metrics(config);
   engine::Options options = EngineOptions(configured, std::move(topology));
+  options.keeper = keeper.get();
   options.metrics = [&metrics] { return metrics.Info(); };
   engine::Engine engine(std::move(options), std::move(memories), std::move(links), dialer,
                         std::move(stores));
@@ -325,6 +329,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
              {"run_dir", run_dir.path()},
              {"api_listen", network_api ? network_api->address().ToString() : "none"},
              {"metrics", metrics.Info().viability.viable ? metrics.Info().address : "none"},
+             {"holder", config.holder},
              {"tls", config.tls.enabled() ? "mutual" : "none"},
              {"version", kVersion}});
 

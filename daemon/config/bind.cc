@@ -106,6 +106,9 @@ class Binder {
     config_.resume_for = transfers.Duration("resume_for");
     config_.drain_timeout = transfers.Duration("drain_timeout");
     config_.keep_transfers = static_cast<uint32_t>(transfers.Integer("keep"));
+    const Settings& restart = sections_.at("restart").settings;
+    config_.holder = restart.Text("holder");
+    config_.hold_for = restart.Duration("hold_for");
     config_.reflection = sections_.at("api").settings.Bool("reflection");
     SetLimits(sections_.at("limits").settings);
     const Settings& peering = sections_.at("peering").settings;

@@ -125,6 +125,12 @@ void CheckMetrics(const Config& config, const KeyLines& line_of, Problems& probl
   }
 }
 
+void CheckHolder(const std::string& holder, const KeyLines& line_of, Problems& problems) {
+  if (holder == kOff || holder == kOwn || holder.starts_with('/')) return;
+  problems.Add(line_of("restart.holder"),
+               "restart.holder must be \"off\", \"own\" or an absolute path, not \"" + holder + "\"");
+}
+
 }  // namespace
 
 void CheckWhole(const Config& config, const KeyLines& line_of, Problems& problems) {
@@ -133,6 +139,7 @@ void CheckWhole(const Config& config, const KeyLines& line_of, Problems& problem
   CheckLimits(config.limits, line_of, problems);
   CheckApi(config, line_of, problems);
   CheckMetrics(config, line_of, problems);
+  CheckHolder(config.holder, line_of, problems);
   if (!config.lanes && config.listen.port == UINT16_MAX) {
     problems.Add(line_of("listen"), "lanes must be set: listen has the last port, 65535");
   }

@@ -140,6 +140,9 @@ struct Config {
   std::chrono::milliseconds drain_timeout{0};
   uint32_t keep_transfers = 0;
 
+  std::string holder;  // "off", "own", or the path of a socket
+  std::chrono::milliseconds hold_for{0};
+
   size_t audit_level = 0;  // of AuditLevels
   uint32_t audit_most_per_minute = 0;
   std::string audit_file;
@@ -201,6 +204,7 @@ struct Overrides {
   std::optional<std::string> lanes;           // HOST:PORT
   std::optional<std::string> metrics_listen;  // HOST:PORT, or "off"
   std::optional<std::string> run_dir;
+  std::optional<std::string> holder;  // "off", "own", or a path
   std::vector<std::string> peers;  // NAME=HOST:PORT; replaces the address of a peer of the file
 };
 

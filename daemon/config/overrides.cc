@@ -64,6 +64,10 @@ Status Apply(const Overrides& overrides, Config& config) {
     config.run_dir = *overrides.run_dir;
     SetText("run_dir", *overrides.run_dir, config);
   }
+  if (overrides.holder) {
+    config.holder = *overrides.holder;
+    SetText("restart.holder", *overrides.holder, config);
+  }
   SetPeers(overrides.peers, config, problems);
 
   const bool named = !config.name.empty();

@@ -18,8 +18,11 @@ struct SectionSpec {
   bool example = false;  // the name is one of any number: peers.west
 };
 
-// What `metrics_listen` is where metrics are not served.
+// What `metrics_listen` is where metrics are not served, and `restart.holder` where no memory
+// outlives the daemon.
 inline constexpr std::string_view kOff = "off";
+// What `restart.holder` is where the daemon starts the holder by itself.
+inline constexpr std::string_view kOwn = "own";
 
 // The only version of the file that there is.
 inline constexpr int64_t kVersion = 1;

@@ -20,7 +20,10 @@ Engine::Engine(Options options, std::vector<std::unique_ptr<Memory>> memories,
                std::vector<std::unique_ptr<Store>> stores)
     : state_(std::make_unique<State>(std::move(options), std::move(memories), std::move(links),
                                      std::move(stores), dialer)) {
-  state_->thread.RunSync([this] { state_->Wire(); });
+  state_->thread.RunSync([this] {
+    state_->Wire();
+    state_->Restore();
+  });
 }
 
 Engine::~Engine() { Stop(); }
@@ -71,7 +74,9 @@ void Engine::Drain(Task done) {
     state->openings.CloseAll(state->context.Draining());
     state->mappings.EndAll(
         {Code::kUnavailable, reasons::kDraining,
-         "node " + state->context.node() + " is shutting down, and its buffers go with it"});
+         "node " + state->context.node() + " is shutting down" +
+             (state->kept.on() ? ": map the buffer again when it is back"
+                               : ", and its buffers go with it")});
     log::Info("draining", {{"transfers", std::to_string(state->transfers.running())}});
     const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
       state->CancelAll(
@@ -121,6 +126,7 @@ void Engine::Stop() {
     state->slabs.Clear();
     state->mappings.Clear();
     state->buffers.Clear();
+    state->kept.Unwatch();
   });
   state->context.ledger.OnFall(nullptr);
   state->thread.StopAndJoin();

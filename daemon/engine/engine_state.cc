@@ -55,10 +55,11 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
       sessions(context.node(), context.options.daemon_uid, context.ledger),
       owners(context.node(), [this](const std::string& node) { return peers.UidDomain(node); }),
       request_memory(context),
+      kept(context),
       slabs(context, sessions),
-      buffers(context, sessions, slabs, request_memory),
+      buffers(context, sessions, slabs, kept, request_memory),
       files(context, sessions, buffers),
-      grants(context, owners, sessions),
+      grants(context, owners, sessions, kept),
       views({context, owners, buffers, grants}),
       mappings({context, owners, sessions, buffers, grants}),
       arrivals(context, buffers),
@@ -251,6 +252,11 @@ void Engine::State::Wire() {
       });
     });
   }
+}
+
+void Engine::State::Restore() {
+  Restoring(context, kept, buffers, grants).Run();
+  kept.Watch([this] { return buffers.ToHold(); }, [this](BufferId id) { buffers.Record(id); });
 }
 
 void Engine::State::ReturnMemory() {

@@ -30,8 +30,10 @@
 #include "daemon/engine/registry/exports.h"
 #include "daemon/engine/registry/files.h"
 #include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/kept.h"
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/request_memory.h"
+#include "daemon/engine/registry/restoring.h"
 #include "daemon/engine/registry/sessions.h"
 #include "daemon/engine/registry/slabs.h"
 #include "daemon/engine/registry/tickets.h"
@@ -68,6 +70,8 @@ struct Engine::State {
         PeerDialer& dialer);
 
   void Wire();
+  // What an earlier process of this daemon has left is here again; before anything is served.
+  void Restore();
   void CancelAll(const Status& why);
   // Small transfers of rings from a node, and to it.
   void DropRingRoutes(const std::string& node);
@@ -88,6 +92,7 @@ struct Engine::State {
   Sessions sessions;
   Owners owners;
   RequestMemory request_memory;
+  Kept kept;
   Slabs slabs;
   Buffers buffers;
   Files files;

@@ -45,6 +45,14 @@ class Memory : public Copier {
   // A client's memory. INVALID_ARGUMENT (BAD_HANDLE) for what is not what the request says it is.
   virtual Result<std::unique_ptr<Region>> Import(const ImportRequest& request) = 0;
 
+  // Memory that Allocate made in an earlier process of this daemon, by what Region::Share gave of it
+  // there: again this daemon's own, with the bytes that are in it. NOT_APPLICABLE for a memory that
+  // does not outlive the process; INVALID_ARGUMENT (BAD_HANDLE) for what is not such memory.
+  virtual Result<std::unique_ptr<Region>> Restore(const ImportRequest& /*kept*/) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  kind() + " memory ends with the daemon's process");
+  }
+
   // Whether Import neither blocks nor asks a driver: no thread has to wait for it.
   virtual bool imports_at_once() const { return false; }
 

@@ -103,6 +103,13 @@ class Region {
   // stay in this process (NOT_SHAREABLE).
   Result<ImportRequest> Share();
 
+  // Its memory outlives this process, in which the region is going to end: its bytes are not given
+  // back to the machine then. One thread at a time, before the last reference goes.
+  void Leave() {
+    if (leave_) leave_();
+  }
+  void SetLeaver(UniqueFunction<void()> leave) { leave_ = std::move(leave); }
+
   // What makes bytes that network devices have written here visible to the next reader; set
   // before the region is shared, and only where that takes a call. It may block.
   using Flush = UniqueFunction<Status()>;
@@ -148,6 +155,7 @@ class Region {
   std::shared_ptr<const DirectWay> direct_way_;
   DmaBufExporter export_dmabuf_;
   Sharer share_;
+  UniqueFunction<void()> leave_;
   Flush flush_;
   FaultFlag faulted_;
   std::unique_ptr<Backing> backing_;

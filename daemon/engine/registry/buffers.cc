@@ -14,6 +14,9 @@
 namespace onecopy::engine {
 namespace {
 
+// More than buffers there can be: an id that a record names makes no larger table.
+constexpr uint32_t kMostSlots = 1U << 22;
+
 std::string WorkerFor(const std::string& kind, const std::string& device) {
   return device.empty() ? kind : device;
 }
@@ -89,12 +92,21 @@ void Buffers::Create(const Principal& who, const CreateBufferRequest& request,
   const Owner payer = account ? account->payer : draft.owner;
   const std::string content = "create " + request.name + " " + std::to_string(request.bytes) + " " +
                               request.memory + (request.keep_arrivals ? " keep" : "");
+  if (!request.validate_only) draft.held = kept_.Begin(draft.owner);
+  if (draft.held != nullptr && !request.request_id.empty()) {
+    draft.held->request_id = request.request_id;
+    draft.held->request = content;
+  }
+  MakeRegion make = [this, memory, device, bytes = request.bytes, held = draft.held,
+                     name = request.name]() -> Result<std::unique_ptr<Region>> {
+    ONECOPY_ASSIGN_OR_RETURN(auto region, memory->Allocate(device, bytes));
+    kept_.Hold(*region, held, name);
+    return region;
+  };
   Make(
       {request.request_id, content, request.validate_only, who.administrator, who.session, payer,
        account ? std::move(account->take_room) : TakeRoom()},
-      std::move(draft), WorkerFor(memory->kind(), device),
-      [memory, device, bytes = request.bytes] { return memory->Allocate(device, bytes); },
-      std::move(reply));
+      std::move(draft), WorkerFor(memory->kind(), device), std::move(make), std::move(reply));
 }
 
 Result<os::PassedFd> Buffers::TakeIfNamed(const SessionId& session, uint64_t fd_handle) {
@@ -286,11 +298,126 @@ std::string Buffers::ChooseName(const SessionId& session) {
 }
 
 Buffer& Buffers::PlaceNamed(Buffer draft) {
-  Buffer& buffer = Place(std::move(draft));
+  return Enter(Place(std::move(draft)));
+}
+
+Buffer& Buffers::Enter(Buffer& buffer) {
   by_name_[buffer.name] = buffer.id;
   by_owner_[buffer.owner].insert(buffer.name);
   Count(buffer, true);
+  Record(buffer);
   return buffer;
+}
+
+void Buffers::Record(const Buffer& buffer) {
+  if (buffer.held == nullptr) return;
+  BufferRecord record;
+  record.id = buffer.id;
+  record.name = buffer.name;
+  record.owner = buffer.owner;
+  record.kind = buffer.region->place().kind;
+  record.device = buffer.region->place().device;
+  record.bytes = buffer.bytes;
+  record.create_time = buffer.create_time;
+  record.keep_arrivals = buffer.keep_arrivals;
+  record.peer_room = buffer.room != nullptr;
+  record.request_id = buffer.held->request_id;
+  record.request = buffer.held->request;
+  record.held = buffer.held->form;
+  record.view_of = buffer.view_of;
+  record.offset = buffer.offset;
+  record.array = buffer.array;
+  kept_.Put(record);
+}
+
+void Buffers::Record(BufferId id) {
+  if (const Buffer* const buffer = FindById(id)) Record(*buffer);
+}
+
+std::vector<Kept::Holding> Buffers::ToHold() const {
+  std::vector<Kept::Holding> all;
+  for (const Slot& slot : slots_) {
+    const bool held = slot.buffer && slot.buffer->held != nullptr && !slot.buffer->view_of &&
+                      slot.buffer->held->form.number != 0;
+    if (!held) continue;
+    const Buffer& buffer = *slot.buffer;
+    all.push_back({buffer.id, buffer.name, buffer.region, buffer.held});
+  }
+  return all;
+}
+
+Status Buffers::Restore(const BufferRecord& record, std::unique_ptr<Region> region) {
+  Buffer draft;
+  draft.id = record.id;
+  draft.name = record.name;
+  draft.owner = record.owner;
+  draft.bytes = record.bytes;
+  draft.create_time = record.create_time;
+  draft.keep_arrivals = record.keep_arrivals;
+  draft.held = std::make_shared<Held>();
+  draft.held->request_id = record.request_id;
+  draft.held->request = record.request;
+  draft.held->form = record.held;
+  kept_.Adopt(*region, draft.held);
+  const Owner payer = PayerAt(context_.node(), record.owner.node, record.owner);
+  // It was allowed once: the limits of one user do not take it away now.
+  ONECOPY_ASSIGN_OR_RETURN(draft.charge, context_.ledger.Take(Charged::kBuffers, payer, true));
+  if (record.peer_room) {
+    ONECOPY_ASSIGN_OR_RETURN(
+        draft.room, context_.ledger.Share(Charged::kPeerBuffers, payer, false, record.bytes));
+  }
+  draft.region = context_.workers.Share(WorkQueue(WorkerFor(record.kind, record.device), payer),
+                                        std::move(region));
+  ONECOPY_RETURN_IF_ERROR(PlaceAgain(std::move(draft)));
+  // So that a client that repeats its request, because the answer was lost, gets this buffer.
+  if (record.request_id.empty()) return OkStatus();
+  const auto seen =
+      requests_.Begin(payer, true, record.request_id, record.request, [](const auto&) {});
+  if (seen.ok()) requests_.Conclude(payer, record.request_id, record.id);
+  return OkStatus();
+}
+
+Status Buffers::RestoreView(const BufferRecord& record) {
+  const Buffer& memory = *FindById(*record.view_of);
+  Buffer draft;
+  draft.id = record.id;
+  draft.name = record.name;
+  draft.owner = record.owner;
+  draft.region = memory.region;
+  draft.held = memory.held;
+  draft.view_of = record.view_of;
+  draft.offset = record.offset;
+  draft.bytes = record.bytes;
+  draft.array = record.array;
+  draft.create_time = record.create_time;
+  draft.keep_arrivals = record.keep_arrivals;
+  ONECOPY_RETURN_IF_ERROR(CheckWithin({draft.offset, draft.bytes}, memory.bytes, "the memory"));
+  if (draft.array) ONECOPY_RETURN_IF_ERROR(BytesOf(*draft.array).status());
+  const uint64_t dimensions = draft.array ? draft.array->shape.size() : 0;
+  ONECOPY_ASSIGN_OR_RETURN(
+      draft.charge, context_.ledger.Take(Charged::kBuffers,
+                                         PayerAt(context_.node(), record.owner.node, record.owner),
+                                         true, dimensions * 2 * sizeof(uint64_t)));
+  ONECOPY_RETURN_IF_ERROR(PlaceAgain(std::move(draft)));
+  FindById(*record.view_of)->views.insert(record.id);
+  return OkStatus();
+}
+
+Status Buffers::PlaceAgain(Buffer draft) {
+  ONECOPY_RETURN_IF_ERROR(CheckNew(draft.name));
+  const BufferId id = draft.id;
+  if (id.slot >= kMostSlots || (id.slot < slots_.size() && slots_[id.slot].buffer)) {
+    return {Code::kAlreadyExists, reasons::kNameTaken,
+            "the id " + id.ToString() + " is another buffer's, or none that can be"};
+  }
+  while (slots_.size() <= id.slot) {
+    free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
+    slots_.push_back({first_generation_, std::nullopt});
+  }
+  std::erase(free_slots_, id.slot);
+  slots_[id.slot].generation = id.generation;
+  Enter(slots_[id.slot].buffer.emplace(std::move(draft)));
+  return OkStatus();
 }
 
 void Buffers::Count(const Buffer& buffer, bool comes) {
@@ -405,6 +532,10 @@ void Buffers::EndSession(const SessionId& session) {
 void Buffers::Erase(Buffer& buffer) {
   const BufferId id = buffer.id;
   const Status why = buffer.removing;
+  if (buffer.held != nullptr) {
+    kept_.Erase(id);
+    if (!buffer.view_of) buffer.held->over = true;
+  }
   if (!buffer.file) {
     Count(buffer, false);
     by_name_.erase(buffer.name);
@@ -473,6 +604,9 @@ Result<Page<BufferInfo>> Buffers::ListAll(const PageRequest& page) const {
 }
 
 void Buffers::Clear() {
+  for (const Slot& slot : slots_) {
+    if (slot.buffer && slot.buffer->held != nullptr) slot.buffer->region->Leave();
+  }
   figures_ = {};
   by_name_.clear();
   by_owner_.clear();

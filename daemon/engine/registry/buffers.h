@@ -13,6 +13,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/owners.h"
+#include "daemon/engine/registry/kept.h"
 #include "daemon/engine/registry/request_log.h"
 #include "daemon/engine/registry/sessions.h"
 #include "daemon/engine/registry/slabs.h"
@@ -37,6 +38,7 @@ struct Buffer {
   Status removing;                                 // not OK once it is on its way out: why
   Ledger::Charge charge = {};       // of its owner, or of the node that its owner is of
   std::shared_ptr<void> room = {};  // of that node: see PeerRoom
+  HeldRef held = {};                // where its memory is to outlive the process
   bool keep_arrivals = false;       // see CreateBufferRequest
   bool file = false;  // a client's file, called as the client does: for one transfer, in no list
   bool exported = false;  // a file of this node's, opened for a user to read: see Exports
@@ -53,8 +55,13 @@ struct Buffer {
 // Engine thread. Pointers to buffers are good until control returns to the loop.
 class Buffers {
  public:
-  Buffers(Context& context, Sessions& sessions, const Slabs& slabs, RequestMemory& memory)
-      : context_(context), sessions_(sessions), slabs_(slabs), requests_(memory, "buffer") {}
+  Buffers(Context& context, Sessions& sessions, const Slabs& slabs, Kept& kept,
+          RequestMemory& memory)
+      : context_(context),
+        sessions_(sessions),
+        slabs_(slabs),
+        kept_(kept),
+        requests_(memory, "buffer") {}
 
   // Room for a buffer that is going to be made, to be kept as long as it is.
   using TakeRoom = std::function<Result<std::shared_ptr<void>>()>;
@@ -125,6 +132,15 @@ class Buffers {
   // How many there are, and of how many bytes; without clients' files.
   const BufferFigures& figures() const { return figures_; }
 
+  // As an earlier process of this daemon had it, with its id. RESOURCE_EXHAUSTED (QUOTA) where all
+  // users together may not have so many; ALREADY_EXISTS for a name or an id that is taken.
+  Status Restore(const BufferRecord& record, std::unique_ptr<Region> region);
+  Status RestoreView(const BufferRecord& record);  // of memory that is there again
+  // What is to outlive this process, of all buffers.
+  std::vector<Kept::Holding> ToHold() const;
+  // Its record, anew: how it is held has changed.
+  void Record(BufferId id);
+
   void Clear();  // at the engine's end
 
  private:
@@ -156,7 +172,10 @@ class Buffers {
   Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const WorkQueue& queue);
   std::string ChooseName(const SessionId& session);
   Buffer& Place(Buffer draft);
+  Status PlaceAgain(Buffer draft);
+  Buffer& Enter(Buffer& buffer);
   Buffer& PlaceNamed(Buffer draft);
+  void Record(const Buffer& buffer);
   // It comes, or goes: figures_.
   void Count(const Buffer& buffer, bool comes);
   // Nothing holds it any more.
@@ -166,6 +185,7 @@ class Buffers {
   Context& context_;
   Sessions& sessions_;
   const Slabs& slabs_;
+  Kept& kept_;
   // Where the generations of this daemon's life begin: an id must not outlive its daemon and name
   // another buffer in the next one. Less than half of the range, so that none comes to 0.
   const uint32_t first_generation_ = static_cast<uint32_t>(os::RandomNumber() >> 33);

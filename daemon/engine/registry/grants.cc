@@ -28,8 +28,8 @@ GrantId MakeId(const std::string& boot_id, uint64_t number) {
 
 }  // namespace
 
-Grants::Grants(Context& context, Owners& owners, const Sessions& sessions)
-    : context_(context), owners_(owners), sessions_(sessions) {}
+Grants::Grants(Context& context, Owners& owners, const Sessions& sessions, Kept& kept)
+    : context_(context), owners_(owners), sessions_(sessions), kept_(kept) {}
 
 Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, const ByteRange& range,
                                  const Owner& to, bool read, bool write,
@@ -57,20 +57,52 @@ Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, con
               buffer.owner};
   if (lifetime) {
     grant.expire_time = std::chrono::system_clock::now() + *lifetime;
-    grant.timer = context_.loop.RunAfter(*lifetime, [this, id = grant.id] {
-      if (const Grant* ended = Find(id)) {
-        std::vector<Owner>& expired = expired_[ended->buffer];
-        if (expired.size() < kMaxExpired) expired.push_back(ended->to);
-        Delete(id, {Code::kPermissionDenied, reasons::kGrantExpired, id.str() + " has expired"});
-      }
-    });
+    ExpireAfter(grant, *lifetime);
   }
   grant.charge = std::move(charge);
   const GrantInfo info = Describe(grant);
-  of_buffer_[buffer.id][to].insert(grant.id.str());
-  ++granted_[to][buffer.id];
-  grants_.emplace(grant.id.str(), std::move(grant));
+  if (buffer.held != nullptr) {
+    kept_.Put(GrantRecord{grant.id, grant.buffer, grant.range, grant.to, read, write,
+                          grant.expire_time});
+  }
+  Enter(std::move(grant));
   return info;
+}
+
+bool Grants::Restore(const Buffer& buffer, const GrantRecord& record) {
+  std::chrono::milliseconds left{0};
+  if (record.expire_time) {
+    left = std::chrono::ceil<std::chrono::milliseconds>(*record.expire_time -
+                                                        std::chrono::system_clock::now());
+    if (left.count() <= 0) return false;
+  }
+  if (!Contains({0, buffer.bytes}, record.range) || grants_.contains(record.id.str())) return false;
+  const Owner payer = PayerAt(context_.node(), buffer.owner.node, buffer.owner);
+  Result<Ledger::Charge> charge = context_.ledger.Take(Charged::kGrants, payer, true);
+  if (!charge.ok()) return false;
+  Grant grant{record.id,   buffer.id,    buffer.name,        record.range, record.to,
+              record.read, record.write, record.expire_time, buffer.owner};
+  if (record.expire_time) ExpireAfter(grant, left);
+  grant.charge = std::move(*charge);
+  Enter(std::move(grant));
+  return true;
+}
+
+void Grants::ExpireAfter(Grant& grant, std::chrono::milliseconds lifetime) {
+  grant.timer = context_.loop.RunAfter(lifetime, [this, id = grant.id] {
+    if (const Grant* ended = Find(id)) {
+      std::vector<Owner>& expired = expired_[ended->buffer];
+      if (expired.size() < kMaxExpired) expired.push_back(ended->to);
+      Delete(id, {Code::kPermissionDenied, reasons::kGrantExpired, id.str() + " has expired"});
+    }
+  });
+}
+
+void Grants::Enter(Grant grant) {
+  of_buffer_[grant.buffer][grant.to].insert(grant.id.str());
+  ++granted_[grant.to][grant.buffer];
+  std::string id = grant.id.str();
+  grants_.emplace(std::move(id), std::move(grant));
 }
 
 const Grants::Grant* Grants::Find(const GrantId& id) const {
@@ -86,6 +118,7 @@ void Grants::Delete(const GrantId& id, const Status& why) {
 }
 
 void Grants::Unlist(const Grant& grant) {
+  kept_.Erase(grant.id);
   context_.loop.CancelTimer(grant.timer);
   const auto on = of_buffer_.find(grant.buffer);
   const auto to = on->second.find(grant.to);

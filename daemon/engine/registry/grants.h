@@ -20,13 +20,16 @@ enum class Access { kRead, kWrite };
 // Engine thread.
 class Grants {
  public:
-  Grants(Context& context, Owners& owners, const Sessions& sessions);
+  Grants(Context& context, Owners& owners, const Sessions& sessions, Kept& kept);
 
   // `who` has been checked to own the buffer, and the range to lie inside it. The grant counts as
   // the buffer's owner's.
   Result<GrantInfo> Create(const Principal& who, const Buffer& buffer, const ByteRange& range,
                            const Owner& to, bool read, bool write,
                            std::optional<std::chrono::milliseconds> lifetime);
+  // As an earlier process of this daemon had it; false where it has expired meanwhile, or there is
+  // no room for it.
+  bool Restore(const Buffer& buffer, const GrantRecord& record);
   struct Grant {
     GrantId id;
     BufferId buffer;
@@ -81,12 +84,15 @@ class Grants {
   bool Knows(const Principal& who, const Buffer& buffer) const;
   GrantInfo Describe(const Grant& grant) const;
   void NoteRefusal(const Principal& who, const Buffer& buffer) const;
+  void ExpireAfter(Grant& grant, std::chrono::milliseconds lifetime);
+  void Enter(Grant grant);
   // The grant leaves the tables below, and its timer goes.
   void Unlist(const Grant& grant);
 
   Context& context_;
   Owners& owners_;
   const Sessions& sessions_;
+  Kept& kept_;
   std::map<std::string, Grant> grants_;                  // by id
   std::map<BufferId, std::map<Owner, Ids>> of_buffer_;   // by whom they are to
   std::map<Owner, std::map<BufferId, size_t>> granted_;  // how many each has of a buffer

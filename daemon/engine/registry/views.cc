@@ -56,6 +56,7 @@ Result<Buffer> Views::Draft(const Principal& who, const ViewRequest& request) co
   draft.name = request.name;
   draft.owner = of->owner;
   draft.region = of->region;
+  draft.held = of->held;
   draft.view_of = of->view_of.value_or(of->id);
   draft.offset = of->offset + range.offset;
   draft.bytes = range.bytes;

@@ -193,6 +193,16 @@ Result<std::unique_ptr<Region>> CudaMemory::AllocateLegacy(const Device& device,
   return region;
 }
 
+Result<std::unique_ptr<Region>> CudaMemory::Restore(const ImportRequest& kept) {
+  if (kept.form != "cuda-vmm") {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "memory of cudaMalloc ends with the process that allocated it",
+                  "let the daemon allocate by cuMemCreate");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const Device* const device, FindByUuid(kept.device));
+  return ImportVmm(*device, kept);
+}
+
 Result<std::unique_ptr<Region>> CudaMemory::Import(const ImportRequest& request) {
   const bool ipc = request.form == "cuda-ipc";
   if (!ipc && request.form != "cuda-vmm") {

@@ -53,6 +53,9 @@ class CudaMemory final : public Memory {
   // cuMemAlloc, as the options say.
   Result<std::unique_ptr<Region>> Allocate(const std::string& device, uint64_t bytes) override;
 
+  // Of cuMemCreate alone. A descriptor keeps that memory without any process that maps it.
+  Result<std::unique_ptr<Region>> Restore(const ImportRequest& kept) override;
+
   // Form "cuda-ipc": a legacy IPC handle; PID_NAMESPACE for one from another PID namespace,
   // NOT_SHAREABLE on a MIG instance. Form "cuda-vmm": the descriptor of an allocation of
   // cuMemCreate. BAD_HANDLE for what is neither, or lies on another GPU than it is said to;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "onecopy/reasons.h"
@@ -9,6 +10,7 @@
 #include "transport/memory/host/copy_route.h"
 #include "transport/memory/host/own_file.h"
 #include "transport/memory/host/small_copy_route.h"
+#include "transport/os/error.h"
 #include "transport/os/fault_guard.h"
 #include "transport/os/machine.h"
 #include "transport/os/mapping.h"
@@ -47,16 +49,37 @@ Result<std::string> HostMemory::FindDevice(const std::string& typed) const {
 Result<std::unique_ptr<Region>> HostMemory::Allocate(const std::string& device, uint64_t bytes) {
   ONECOPY_ASSIGN_OR_RETURN(const std::string none, FindDevice(device));
   ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd fd, os::SealedMemfd("onecopy", bytes));
+  return Own(std::move(fd), bytes, false);
+}
+
+Result<std::unique_ptr<Region>> HostMemory::Restore(const ImportRequest& kept) {
+  if (kept.form != "memfd" || kept.offset != 0) {
+    return Status(Code::kInvalidArgument, reasons::kBadHandle,
+                  "the daemon's host memory is not a \"" + kept.form + "\"");
+  }
+  ONECOPY_RETURN_IF_ERROR(CheckMemoryFile(kept));
+  if (!CannotShrink(kept.fd)) {
+    return Status(Code::kInvalidArgument, reasons::kBadHandle,
+                  "the memory file is not sealed against shrinking, as the daemon's own are");
+  }
+  os::UniqueFd fd = os::UniqueFd::DuplicateOf(kept.fd);
+  if (!fd) return os::ErrnoStatus(errno, "duplicating a memory file");
+  return Own(std::move(fd), kept.bytes, true);
+}
+
+Result<std::unique_ptr<Region>> HostMemory::Own(os::UniqueFd fd, uint64_t bytes,
+                                                bool shared) const {
   ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Promise> promise, promises_->Make(fd.get(), bytes));
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(fd.get(), bytes));
   std::byte* const data = mapping.data();
-  const auto own = std::make_shared<OwnFile>(std::move(fd), bytes);
+  const auto own = std::make_shared<OwnFile>(std::move(fd), bytes, shared);
   auto region =
       Guarded(data, bytes, std::move(mapping), [own, promise = std::move(promise)]() mutable {
         promise.reset();
         own->TakeBack();
       });
   region->SetSharer([own] { return own->Share(); });
+  region->SetLeaver([own] { own->Leave(); });
   return region;
 }
 

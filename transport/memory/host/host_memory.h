@@ -32,6 +32,7 @@ class HostMemory final : public Memory {
   // where they are locked.
   Result<std::unique_ptr<Region>> AllocateForStaging(const std::string& device, uint64_t bytes,
                                                      int32_t numa_node) override;
+  Result<std::unique_ptr<Region>> Restore(const ImportRequest& kept) override;
   // Form "memfd": BAD_HANDLE unless it is a memory file, and writable; one that may shrink has the
   // form "shm" then. Bytes that have no memory yet are promised like the daemon's own.
   Result<std::unique_ptr<Region>> Import(const ImportRequest& request) override;
@@ -43,6 +44,8 @@ class HostMemory final : public Memory {
   Status CloseDevice(const std::string& device) override;
 
  private:
+  // Of a memory file that is the daemon's own, and sealed.
+  Result<std::unique_ptr<Region>> Own(os::UniqueFd fd, uint64_t bytes, bool shared) const;
   std::unique_ptr<Region> Guarded(std::byte* data, uint64_t bytes, os::Mapping mapping,
                                   Region::Release after) const;
 

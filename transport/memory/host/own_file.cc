@@ -20,7 +20,7 @@ Result<ImportRequest> OwnFile::Share() {
 }
 
 void OwnFile::TakeBack() {
-  if (shared_) {
+  if (shared_ && !left_) {
     // Cannot fail on a memory file; where it did, the memory would go with the last mapping of it.
     (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                       static_cast<off_t>(bytes_));

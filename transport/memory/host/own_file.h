@@ -13,8 +13,9 @@ namespace onecopy::host {
 // One thread at a time. Nobody else has the file until it is shared.
 class OwnFile {
  public:
-  // `fd` is sealed against any change of its size.
-  OwnFile(os::UniqueFd fd, uint64_t bytes) : fd_(std::move(fd)), bytes_(bytes) {}
+  // `fd` is sealed against any change of its size. `shared`: another process may have it already.
+  OwnFile(os::UniqueFd fd, uint64_t bytes, bool shared)
+      : fd_(std::move(fd)), bytes_(bytes), shared_(shared) {}
 
   // See Region::Share.
   Result<ImportRequest> Share();
@@ -23,11 +24,14 @@ class OwnFile {
   // file was shared with still maps it. That one sees zeroes from then on, and what it touches is
   // memory of its own account; it does not fault.
   void TakeBack();
+  // The memory goes on without this process: TakeBack leaves it as it is.
+  void Leave() { left_ = true; }
 
  private:
   os::UniqueFd fd_;
   const uint64_t bytes_;
-  bool shared_ = false;
+  bool shared_;
+  bool left_ = false;
 };
 
 }  // namespace onecopy::host

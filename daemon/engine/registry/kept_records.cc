@@ -1,0 +1,157 @@
+#include "daemon/engine/registry/kept_records.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "onecopy/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+using Json = nlohmann::json;
+
+int64_t Microseconds(WallTime time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
+}
+
+WallTime TimeOf(int64_t microseconds) {
+  return WallTime(std::chrono::duration_cast<WallTime::duration>(
+      std::chrono::microseconds(microseconds)));
+}
+
+// Names and owners are bytes of clients: what is no UTF-8 must not throw.
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Runs `read` on the text's JSON, which throws for what is missing or of another type.
+template <typename Record, typename Read>
+Result<Record> Parse(const std::string& text, const Read& read) {
+  Status why(Code::kInvalidArgument, reasons::kBadHandle,
+             "a record of the earlier daemon cannot be read: " + text.substr(0, 200));
+  try {
+    Record record;
+    if (!read(Json::parse(text), record)) return why;
+    return record;
+  } catch (const Json::exception&) {
+    return why;
+  }
+}
+
+bool ReadOwner(const Json& json, const char* key, const std::string& node, Owner& owner) {
+  Result<Owner> read = ParseOwner(json.at(key).get<std::string>(), node);
+  if (read.ok()) owner = *std::move(read);
+  return read.ok();
+}
+
+bool ReadId(const Json& json, const char* key, BufferId& id) {
+  id = BufferId::Parse(json.at(key).get<std::string>());
+  return id != BufferId{};
+}
+
+Json ToJson(const ArrayShape& array) {
+  return {{"dtype", array.dtype},
+          {"item_bytes", array.item_bytes},
+          {"shape", array.shape},
+          {"strides", array.strides}};
+}
+
+ArrayShape ArrayOf(const Json& json) {
+  ArrayShape array;
+  json.at("dtype").get_to(array.dtype);
+  json.at("item_bytes").get_to(array.item_bytes);
+  json.at("shape").get_to(array.shape);
+  json.at("strides").get_to(array.strides);
+  return array;
+}
+
+}  // namespace
+
+std::string KeyOf(BufferId id) { return kBufferKeys + id.ToString(); }
+std::string KeyOf(const GrantId& id) { return kGrantKeys + id.str(); }
+
+std::string ToText(const BufferRecord& record) {
+  Json json = {{"id", record.id.ToString()},
+               {"name", record.name},
+               {"owner", record.owner.ToString()},
+               {"bytes", record.bytes},
+               {"created", Microseconds(record.create_time)}};
+  if (record.keep_arrivals) json["keep_arrivals"] = true;
+  if (record.view_of) {
+    json["view_of"] = record.view_of->ToString();
+    json["offset"] = record.offset;
+    if (record.array) json["array"] = ToJson(*record.array);
+    return Dump(json);
+  }
+  json["kind"] = record.kind;
+  json["device"] = record.device;
+  if (record.peer_room) json["peer_room"] = true;
+  if (!record.request_id.empty()) {
+    json["request_id"] = record.request_id;
+    json["request"] = record.request;
+  }
+  json["held"] = {{"number", record.held.number},
+                  {"form", record.held.form},
+                  {"offset", record.held.offset},
+                  {"allocation_bytes", record.held.allocation_bytes},
+                  {"why", record.held.why}};
+  return Dump(json);
+}
+
+std::string ToText(const GrantRecord& record) {
+  Json json = {{"id", record.id.str()},
+               {"buffer", record.buffer.ToString()},
+               {"offset", record.range.offset},
+               {"bytes", record.range.bytes},
+               {"to", record.to.ToString()},
+               {"read", record.read},
+               {"write", record.write}};
+  if (record.expire_time) json["expires"] = Microseconds(*record.expire_time);
+  return Dump(json);
+}
+
+Result<BufferRecord> BufferOfText(const std::string& text, const std::string& node) {
+  return Parse<BufferRecord>(text, [&node](const Json& json, BufferRecord& record) {
+    json.at("name").get_to(record.name);
+    json.at("bytes").get_to(record.bytes);
+    record.create_time = TimeOf(json.at("created").get<int64_t>());
+    record.keep_arrivals = json.value("keep_arrivals", false);
+    if (!ReadId(json, "id", record.id) || !ReadOwner(json, "owner", node, record.owner)) {
+      return false;
+    }
+    if (json.contains("view_of")) {
+      BufferId of;
+      json.at("offset").get_to(record.offset);
+      if (json.contains("array")) record.array = ArrayOf(json.at("array"));
+      if (!ReadId(json, "view_of", of)) return false;
+      record.view_of = of;
+      return true;
+    }
+    json.at("kind").get_to(record.kind);
+    json.at("device").get_to(record.device);
+    record.peer_room = json.value("peer_room", false);
+    record.request_id = json.value("request_id", "");
+    record.request = json.value("request", "");
+    const Json& held = json.at("held");
+    held.at("number").get_to(record.held.number);
+    held.at("form").get_to(record.held.form);
+    held.at("offset").get_to(record.held.offset);
+    held.at("allocation_bytes").get_to(record.held.allocation_bytes);
+    held.at("why").get_to(record.held.why);
+    return true;
+  });
+}
+
+Result<GrantRecord> GrantOfText(const std::string& text, const std::string& node) {
+  return Parse<GrantRecord>(text, [&node](const Json& json, GrantRecord& record) {
+    record.id = GrantId(json.at("id").get<std::string>());
+    json.at("offset").get_to(record.range.offset);
+    json.at("bytes").get_to(record.range.bytes);
+    json.at("read").get_to(record.read);
+    json.at("write").get_to(record.write);
+    if (json.contains("expires")) record.expire_time = TimeOf(json.at("expires").get<int64_t>());
+    return ReadId(json, "buffer", record.buffer) && ReadOwner(json, "to", node, record.to);
+  });
+}
+
+}  // namespace onecopy::engine

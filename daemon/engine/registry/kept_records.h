@@ -1,0 +1,66 @@
+// What the next process of this daemon needs to know of a buffer and of a grant, as text.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "daemon/engine/api/types.h"
+#include "daemon/engine/base/owners.h"
+#include "onecopy/array_shape.h"
+#include "onecopy/range.h"
+
+namespace onecopy::engine {
+
+// How memory is held: what Region::Share said of it, without the descriptor.
+struct HeldForm {
+  uint64_t number = 0;  // see KeeperApi; 0: it is not held, and `why`
+  std::string form;
+  uint64_t offset = 0;
+  uint64_t allocation_bytes = 0;
+  std::string why;
+};
+
+// Of memory of the daemon's own, or of a view of it.
+struct BufferRecord {
+  BufferId id;
+  std::string name;
+  Owner owner;
+  std::string kind;    // of memory
+  std::string device;  // its UUID
+  uint64_t bytes = 0;
+  WallTime create_time;
+  bool keep_arrivals = false;
+  bool peer_room = false;  // counts against create_bytes of its owner's node
+  std::string request_id;  // of the request that made it; empty: it had none
+  std::string request;     // what that asked for
+  HeldForm held;
+
+  std::optional<BufferId> view_of;  // of a view: the rest
+  uint64_t offset = 0;
+  std::optional<ArrayShape> array;
+};
+
+struct GrantRecord {
+  GrantId id;
+  BufferId buffer;
+  ByteRange range;
+  Owner to;
+  bool read = false;
+  bool write = false;
+  std::optional<WallTime> expire_time;
+};
+
+// Under which records stand.
+inline constexpr char kBufferKeys[] = "buffer/";
+inline constexpr char kGrantKeys[] = "grant/";
+std::string KeyOf(BufferId id);
+std::string KeyOf(const GrantId& id);
+
+std::string ToText(const BufferRecord& record);
+std::string ToText(const GrantRecord& record);
+// INVALID_ARGUMENT (BAD_HANDLE) for what ToText has not made. `node` is this one.
+Result<BufferRecord> BufferOfText(const std::string& text, const std::string& node);
+Result<GrantRecord> GrantOfText(const std::string& text, const std::string& node);
+
+}  // namespace onecopy::engine

@@ -1,0 +1,120 @@
+#include "daemon/engine/registry/restoring.h"
+
+#include <utility>
+
+#include "daemon/log/log.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
+
+namespace onecopy::engine {
+namespace {
+
+// The name of the node stands there: users are users of a node.
+constexpr char kNodeKey[] = "node";
+constexpr uint64_t kMostLostTold = 100;  // buffers by their names, in the log
+
+Status NotRestored(const std::string& why) {
+  return {Code::kNotFound, reasons::kBufferNotFound, why};
+}
+
+}  // namespace
+
+void Restoring::Run() {
+  if (!kept_.on()) return;
+  left_ = kept_.TakeLeft();
+  const auto node = left_.records.extract(kNodeKey);
+  const bool same = node.empty() || node.mapped() == context_.node();
+  if (!same) {
+    log::Warning("the buffers of the earlier daemon are gone",
+                 {{"why", "it was node " + node.mapped() + ", and this is " + context_.node()}});
+    for (const auto& [key, text] : left_.records) kept_.Drop(key, 0);
+    left_.records.clear();
+  }
+  kept_.PutNode(kNodeKey, context_.node());
+  // Memory before its views, which may have smaller ids, and both before their grants.
+  std::vector<std::pair<std::string, BufferRecord>> views;
+  for (const auto& [key, text] : left_.records) {
+    if (!key.starts_with(kBufferKeys)) continue;
+    Result<BufferRecord> record = BufferOfText(text, context_.node());
+    if (!record.ok()) {
+      BufferRecord unknown;
+      unknown.name = key;
+      Lose(key, unknown, record.status());
+      continue;
+    }
+    if (record->view_of) {
+      views.emplace_back(key, *std::move(record));
+      continue;
+    }
+    kept_.BeginAbove(record->held.number);
+    if (const Status restored = Restore(*record); !restored.ok()) Lose(key, *record, restored);
+  }
+  for (const auto& [key, record] : views) {
+    if (const Status restored = RestoreView(record); !restored.ok()) Lose(key, record, restored);
+  }
+  for (const auto& [key, text] : left_.records) {
+    if (!key.starts_with(kGrantKeys)) continue;
+    const Result<GrantRecord> record = GrantOfText(text, context_.node());
+    Buffer* const buffer = record.ok() ? buffers_.FindById(record->buffer) : nullptr;
+    if (buffer != nullptr && grants_.Restore(*buffer, *record)) {
+      ++granted_;
+    } else {
+      kept_.Drop(key, 0);
+    }
+  }
+  // Memory whose buffer was just being made, or removed.
+  for (const auto& [number, fd] : left_.descriptors) kept_.Drop({}, number);
+  left_ = {};
+  if (restored_ == 0 && lost_ == 0) return;
+  log::Info("the buffers of the earlier daemon are here again",
+            {{"buffers", std::to_string(restored_)},
+             {"bytes", std::to_string(bytes_)},
+             {"grants", std::to_string(granted_)},
+             {"lost", std::to_string(lost_)}});
+}
+
+Status Restoring::Restore(const BufferRecord& record) {
+  if (record.held.number == 0 || !record.held.why.empty()) {
+    return NotRestored(record.held.why.empty() ? "it was not held" : record.held.why);
+  }
+  const auto held = left_.descriptors.extract(record.held.number);
+  if (held.empty()) return NotRestored("nothing has held its memory");
+  Memory* const memory = context_.FindMemory(record.kind);
+  if (memory == nullptr) {
+    kept_.Drop({}, record.held.number);
+    return NotRestored("this onecopyd has no memory of kind " + record.kind);
+  }
+  ImportRequest kept;
+  kept.form = record.held.form;
+  kept.device = record.device;
+  kept.bytes = record.bytes;
+  kept.offset = record.held.offset;
+  kept.allocation_bytes = record.held.allocation_bytes;
+  kept.fd = held.mapped().get();
+  Result<std::unique_ptr<Region>> region = memory->Restore(kept);
+  Status restored = region.status();
+  if (restored.ok()) restored = buffers_.Restore(record, std::move(*region));
+  if (!restored.ok()) {
+    kept_.Drop({}, record.held.number);
+    return restored;
+  }
+  ++restored_;
+  bytes_ += record.bytes;
+  return OkStatus();
+}
+
+Status Restoring::RestoreView(const BufferRecord& record) {
+  if (buffers_.FindById(*record.view_of) == nullptr) return NotRestored("its memory is gone");
+  return buffers_.RestoreView(record);
+}
+
+void Restoring::Lose(const std::string& key, const BufferRecord& record, const Status& why) {
+  kept_.Drop(key, 0);
+  if (++lost_ > kMostLostTold) return;
+  log::Warning("a buffer is gone since the restart", {{"buffer", record.name},
+                                                      {"bytes", std::to_string(record.bytes)},
+                                                      {"owner", record.owner.ToString()},
+                                                      {"why", why.ToString()}});
+}
+
+}  // namespace onecopy::engine
