@@ -1,0 +1,250 @@
+// A daemon's memory in the hands of a holder, and holders that are none.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "daemon/holder/holder.h"
+#include "daemon/keep/keeper.h"
+#include "onecopy/reasons.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
+#include "transport/os/packet.h"
+#include "transport/os/unix_socket.h"
+
+namespace onecopy::keep {
+namespace {
+
+using holder::Holder;
+using holder::Message;
+using holder::What;
+using testing::TempFolder;
+
+// A holder on a thread of its own.
+struct Served {
+  explicit Served(const std::string& path) : path(path) {
+    thread.RunSync([&] {
+      auto served = Holder::Serve(thread.loop(), path, [this] { over.set_value(); });
+      if (served.ok()) holder = std::move(*served);
+    });
+    REQUIRE(holder != nullptr);
+  }
+  ~Served() { Stop(); }
+  void Stop() {
+    thread.RunSync([&] { holder.reset(); });
+  }
+  size_t held() {
+    size_t count = 0;
+    thread.RunSync([&] { count = holder->held(); });
+    return count;
+  }
+
+  const std::string path;
+  std::promise<void> over;
+  os::LoopThread thread{"holder"};
+  std::unique_ptr<Holder> holder;
+};
+
+Keeper::Options OptionsOf(const std::string& socket) {
+  Keeper::Options options;
+  options.socket = socket;
+  options.hold_for = std::chrono::hours(1);
+  options.busy_patience = std::chrono::milliseconds(50);
+  return options;
+}
+
+std::unique_ptr<Keeper> Open(const std::string& socket) {
+  auto keeper = Keeper::Open(OptionsOf(socket));
+  REQUIRE_OK(keeper);
+  return std::move(*keeper);
+}
+
+os::UniqueFd Memory(char byte) {
+  auto memfd = os::SealedMemfd("test", 4096);
+  REQUIRE_OK(memfd);
+  REQUIRE(::pwrite(memfd->get(), &byte, 1, 0) == 1);
+  return std::move(*memfd);
+}
+
+char ByteOf(const os::UniqueFd& fd) {
+  char byte = 0;
+  REQUIRE(::pread(fd.get(), &byte, 1, 0) == 1);
+  return byte;
+}
+
+TEST_CASE("the next keeper has what the one before held and said of it") {
+  TempFolder folder;
+  Served served(folder / "s");
+  {
+    auto keeper = Open(folder / "s");
+    const auto nothing = keeper->TakeLeft();
+    CHECK(nothing.records.empty());
+    CHECK(nothing.descriptors.empty());
+    CHECK(keeper->Hold(7, Memory('a').get()).ok());
+    CHECK(keeper->Hold(9, Memory('b').get()).ok());
+    CHECK(keeper->Hold(9, Memory('c').get()).ok());  // in its place
+    CHECK(keeper->Hold(11, Memory('d').get()).ok());
+    keeper->Release(11);
+    keeper->Release(12);
+    CHECK(keeper->Put("k", "v").ok());
+    CHECK(keeper->Put("gone", "v").ok());
+    keeper->Erase("gone");
+    CHECK(served.held() == 3);  // and the records
+  }
+  auto next = Open(folder / "s");
+  const auto left = next->TakeLeft();
+  CHECK(left.records == std::map<std::string, std::string>{{"k", "v"}});
+  REQUIRE(left.descriptors.size() == 2);
+  CHECK(ByteOf(left.descriptors.at(7)) == 'a');
+  CHECK(ByteOf(left.descriptors.at(9)) == 'c');
+}
+
+TEST_CASE("a second daemon gets nothing while the first one is there") {
+  TempFolder folder;
+  Served served(folder / "s");
+  auto first = Open(folder / "s");
+  REQUIRE_OK(first->Hold(7, Memory('a').get()));
+  auto second = Open(folder / "s");
+  CHECK(second->TakeLeft().descriptors.empty());
+  const Status refused = second->Hold(8, Memory('b').get());
+  CHECK(refused.code() == Code::kUnavailable);
+  CHECK(refused.message().find("serves another daemon") != std::string::npos);
+  CHECK(served.held() == 2);
+  first.reset();
+  REQUIRE_OK(second->Renew());
+  REQUIRE_OK(second->Hold(8, Memory('b').get()));
+  CHECK(served.held() == 2);  // what the first one had is nobody's any more
+}
+
+TEST_CASE("a keeper whose holder has ended says so, and finds the next one") {
+  TempFolder folder;
+  auto served = std::make_unique<Served>(folder / "s");
+  auto keeper = Open(folder / "s");
+  REQUIRE_OK(keeper->Put("k", "v"));
+  CHECK(keeper->lost_fd() >= 0);
+  served.reset();
+  CHECK(keeper->Hold(7, Memory('a').get()).code() == Code::kUnavailable);
+  keeper->Release(7);
+  CHECK(keeper->Renew().code() == Code::kUnavailable);
+  served = std::make_unique<Served>(folder / "s");
+  REQUIRE_OK(keeper->Renew());
+  REQUIRE_OK(keeper->Hold(7, Memory('a').get()));
+  keeper.reset();
+  auto next = Open(folder / "s");
+  const auto left = next->TakeLeft();
+  CHECK(left.records.size() == 1);
+  CHECK(left.descriptors.size() == 1);
+}
+
+TEST_CASE("records that cannot be read are told, and their memory is let go") {
+  TempFolder folder;
+  Served served(folder / "s");
+  {
+    auto link = HolderLink::Connect(folder / "s", std::chrono::hours(1), {});
+    REQUIRE_OK(link);
+    REQUIRE_OK(link->Hold(Keeper::kRecords, Memory('x').get()));
+    REQUIRE_OK(link->Hold(5, Memory('y').get()));
+  }
+  auto keeper = Open(folder / "s");
+  const auto left = keeper->TakeLeft();
+  CHECK(left.records.empty());
+  CHECK(left.descriptors.empty());
+  CHECK(served.held() == 1);
+  REQUIRE_OK(keeper->Put("k", "v"));
+  REQUIRE_OK(keeper->Hold(6, Memory('z').get()));
+}
+
+TEST_CASE("memory is held no longer than the last daemon wanted") {
+  TempFolder folder;
+  Served served(folder / "s");
+  {
+    Keeper::Options options = OptionsOf(folder / "s");
+    options.hold_for = std::chrono::milliseconds(20);
+    auto keeper = Keeper::Open(options);
+    REQUIRE_OK(keeper);
+    REQUIRE_OK((*keeper)->Hold(7, Memory('a').get()));
+    CHECK(served.over.get_future().wait_for(std::chrono::milliseconds(60)) ==
+          std::future_status::timeout);
+    served.over = {};
+    CHECK(served.held() == 2);
+  }
+  served.over.get_future().wait();
+  CHECK(served.held() == 0);
+}
+
+TEST_CASE("what is no question to a holder ends its connection, and nothing else") {
+  TempFolder folder;
+  Served served(folder / "s");
+  auto keeper = Open(folder / "s");
+  REQUIRE_OK(keeper->Hold(7, Memory('a').get()));
+  const auto connect = [&] {
+    auto socket = os::ConnectUnix(folder / "s", SOCK_SEQPACKET);
+    REQUIRE_OK(socket);
+    return std::move(*socket);
+  };
+  const auto answer_to = [&](const os::UniqueFd& socket, std::string_view bytes) {
+    REQUIRE_OK(os::SendPacket(socket.get(), bytes));
+    while (true) {
+      auto packet = os::ReceivePacket(socket.get(), sizeof(Message));
+      REQUIRE_OK(packet);
+      if (packet->has_value()) return std::move(**packet);
+      std::this_thread::yield();
+    }
+  };
+  CHECK(answer_to(connect(), "short").end);
+  CHECK(answer_to(connect(), std::string(5000, 'x')).end);
+  // Nothing is given to whom did not say hello, or speaks another protocol.
+  Message question;
+  question.what = What::kNext;
+  auto answer = answer_to(connect(), question.bytes());
+  CHECK(Message::Parse(answer.bytes)->what == What::kUnknown);
+  CHECK(answer.fds.empty());
+  question.what = What::kHello;
+  question.protocol = 2;
+  CHECK(Message::Parse(answer_to(connect(), question.bytes()).bytes)->what == What::kUnknown);
+  question.protocol = holder::kProtocol;
+  CHECK(Message::Parse(answer_to(connect(), question.bytes()).bytes)->what == What::kBusy);
+  // A descriptor too few.
+  keeper.reset();
+  const os::UniqueFd daemon = connect();
+  What hello = What::kBusy;
+  while (hello == What::kBusy) {
+    hello = Message::Parse(answer_to(daemon, question.bytes()).bytes)->what;
+  }
+  CHECK(hello == What::kDone);
+  question.what = What::kHold;
+  question.number = 9;
+  CHECK(Message::Parse(answer_to(daemon, question.bytes()).bytes)->what == What::kUnknown);
+  CHECK(served.held() == 2);
+}
+
+TEST_CASE("what answers like no holder is not trusted with memory") {
+  TempFolder folder;
+  auto listener = os::ListenUnix(folder / "s", SOCK_SEQPACKET, 0600, 4);
+  REQUIRE_OK(listener);
+  std::atomic<bool> done{false};
+  // Says something else to each that connects.
+  std::thread liar([&] {
+    std::vector<os::UniqueFd> connections;
+    while (!done) {
+      os::UniqueFd socket(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!socket) {
+        std::this_thread::yield();
+        continue;
+      }
+      (void)os::SendPacket(socket.get(), "I am a teapot");
+      connections.push_back(std::move(socket));
+    }
+  });
+  auto keeper = Open(folder / "s");
+  CHECK(keeper->Hold(7, Memory('a').get()).code() == Code::kUnavailable);
+  CHECK(keeper->Renew().code() == Code::kUnavailable);
+  done = true;
+  liar.join();
+}
+
+}  // namespace
+}  // namespace onecopy::keep

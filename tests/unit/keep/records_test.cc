@@ -1,0 +1,114 @@
+// What is said of a buffer and of a grant, through text and back.
+#include <string>
+
+#include "daemon/engine/registry/kept_records.h"
+#include "onecopy/reasons.h"
+#include "tests/support/catch.h"
+
+namespace onecopy::engine {
+namespace {
+
+BufferRecord Sample() {
+  BufferRecord record;
+  record.id = {17, 4};
+  record.name = "weights";
+  record.owner = {Uid(1000), "east"};
+  record.kind = "cuda";
+  record.device = "GPU-5f";
+  record.bytes = UINT64_MAX;
+  record.create_time = WallTime(std::chrono::microseconds(1'700'000'000'123'456));
+  record.keep_arrivals = true;
+  record.peer_room = true;
+  record.request_id = "once \"more\"\n";
+  record.request = "create\xff weights";
+  record.held = {9, "cuda-vmm", 96, 4096, ""};
+  return record;
+}
+
+void CheckUnread(const std::string& text) {
+  INFO(text);
+  CHECK(BufferOfText(text, "west").status().reason() == reasons::kBadHandle);
+  CHECK(GrantOfText(text, "west").status().reason() == reasons::kBadHandle);
+}
+
+TEST_CASE("a buffer's record says all of it again") {
+  const BufferRecord record = Sample();
+  const auto read = BufferOfText(ToText(record), "west");
+  REQUIRE_OK(read);
+  CHECK(read->id == record.id);
+  CHECK(read->name == record.name);
+  CHECK(read->owner == record.owner);
+  CHECK(read->kind == record.kind);
+  CHECK(read->device == record.device);
+  CHECK(read->bytes == record.bytes);
+  CHECK(read->create_time == record.create_time);
+  CHECK(read->keep_arrivals);
+  CHECK(read->peer_room);
+  CHECK(read->request_id == record.request_id);
+  CHECK(read->held.number == 9);
+  CHECK(read->held.form == "cuda-vmm");
+  CHECK(read->held.offset == 96);
+  CHECK(read->held.allocation_bytes == 4096);
+  CHECK_FALSE(read->view_of);
+}
+
+TEST_CASE("an owner in other namespaces, or of this node, is the same again") {
+  BufferRecord record = Sample();
+  for (const Owner& owner : {Owner{Uid(0, "pid4026532567"), "west"}, Owner{Uid(5), "west"}}) {
+    record.owner = owner;
+    const auto read = BufferOfText(ToText(record), "west");
+    REQUIRE_OK(read);
+    CHECK(read->owner == owner);
+  }
+}
+
+TEST_CASE("a view's record says where it lies, and how its elements do") {
+  BufferRecord record = Sample();
+  record.view_of = BufferId{3, 1};
+  record.offset = 4096;
+  record.array = ArrayShape{"float32", 4, {40, 50}, {200, 4}};
+  const auto read = BufferOfText(ToText(record), "west");
+  REQUIRE_OK(read);
+  CHECK(read->view_of == record.view_of);
+  CHECK(read->offset == 4096);
+  CHECK(read->array == record.array);
+}
+
+TEST_CASE("a grant's record says all of it again") {
+  GrantRecord record;
+  record.id = GrantId("grant-1");
+  record.buffer = {17, 4};
+  record.range = {16, UINT64_MAX - 16};
+  record.to = {Uid(1001), "north"};
+  record.read = true;
+  for (const bool expires : {false, true}) {
+    record.expire_time.reset();
+    if (expires) record.expire_time = WallTime(std::chrono::microseconds(1'700'000'000'123'456));
+    const auto read = GrantOfText(ToText(record), "west");
+    REQUIRE_OK(read);
+    CHECK(read->id.str() == "grant-1");
+    CHECK(read->buffer == record.buffer);
+    CHECK(read->range == record.range);
+    CHECK(read->to == record.to);
+    CHECK(read->read);
+    CHECK_FALSE(read->write);
+    CHECK(read->expire_time == record.expire_time);
+  }
+}
+
+TEST_CASE("what is no record is refused, whatever it is") {
+  for (const char* text : {"", "null", "[]", "{}", "{\"id\":17}", "\"", "{\"id\":\"x\"}"}) {
+    CheckUnread(text);
+  }
+  const std::string whole = ToText(Sample());
+  for (size_t cut = 0; cut < whole.size(); ++cut) CheckUnread(whole.substr(0, cut));
+  // Each of its parts as something else.
+  for (const char* part : {"\"17.4\"", "\"weights\"", "\"1000@east\"", "\"cuda\"", "\"cuda-vmm\""}) {
+    std::string other = whole;
+    other.replace(other.find(part), std::string(part).size(), "[7]");
+    CheckUnread(other);
+  }
+}
+
+}  // namespace
+}  // namespace onecopy::engine
