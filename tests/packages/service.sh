@@ -44,6 +44,7 @@ install_it() {
   active active
   pid >"$work/pid"
   equal "the service's user" "$(stat -c %U "/proc/$(pid)")" onecopy
+  equal "the holder's service" "$(systemctl is-active onecopy-holder)" active
 }
 
 transfer() {
@@ -76,10 +77,39 @@ needrestart_leaves_it() {
   equal "the daemon's process" "$(pid)" "$(cat "$work/pid")"
 }
 
+held_by() { systemctl show --property MainPID --value onecopy-holder; }
+
 restart() {
   systemctl restart onecopyd
   active active
   as_dev --json node show | grep "\"version\": \"$(version_of newer)\"" >/dev/null
+  equal "the buffer" "$(sum)" "$(cat "$work/sum")"
+}
+
+killed() {
+  local before holder
+  before=$(pid)
+  holder=$(held_by)
+  kill -KILL "$before"
+  for _ in $(seq 100); do
+    if as_dev node show >/dev/null 2>&1 && [ "$(pid)" != "$before" ]; then break; fi
+    sleep 0.1
+  done
+  equal "the buffer" "$(sum)" "$(cat "$work/sum")"
+  equal "the holder's process" "$(held_by)" "$holder"
+}
+
+holder_killed() {
+  local holder
+  holder=$(held_by)
+  kill -KILL "$holder"
+  for _ in $(seq 100); do
+    if [ "$(held_by)" != "$holder" ] && [ "$(held_by)" != 0 ] &&
+      [ "$(find "/proc/$(held_by)/fd" -lname '/memfd:*' 2>/dev/null | wc -l)" -ge 2 ]; then break; fi
+    sleep 0.1
+  done
+  systemctl restart onecopyd
+  equal "the buffer" "$(sum)" "$(cat "$work/sum")"
 }
 
 stopped_stays_stopped() {
@@ -87,15 +117,16 @@ stopped_stays_stopped() {
   apt_install --allow-downgrades install "$(package onecopy older)"
   active inactive
   systemctl start onecopyd
+  equal "the buffer" "$(sum)" "$(cat "$work/sum")"
 }
 
 remove() {
   apt-get -q -y remove onecopy
-  if systemctl is-active onecopyd; then die "the service still runs"; fi
+  if systemctl is-active onecopyd onecopy-holder; then die "a service still runs"; fi
   if [ -e /run/onecopy ]; then die "/run/onecopy is still there"; fi
   apt-get -q -y purge onecopy
   local left
-  left=$(find /etc/systemd /var/lib/systemd -name '*onecopyd*')
+  left=$(find /etc/systemd /var/lib/systemd -name '*onecopy*')
   equal "what systemd's folders have" "$left" ""
 }
 
@@ -109,6 +140,8 @@ step "under systemd, a first transfer" transfer
 step "under systemd, a reload reads the configuration again, in the unit's sandbox" reload
 step "under systemd, an upgrade leaves the daemon and its buffers alone" upgrade
 step "under systemd, needrestart does not restart the daemon" needrestart_leaves_it
-step "under systemd, a restart starts the new version" restart
+step "under systemd, a restart starts the new version, and the buffers are there" restart
+step "under systemd, a daemon that is killed comes back with its buffers" killed
+step "under systemd, a holder that is killed gets the buffers again" holder_killed
 step "under systemd, a service that is stopped stays stopped through an installation" stopped_stays_stopped
 step "under systemd, a removal stops the service, a purge leaves nothing of it" remove

@@ -110,6 +110,7 @@ def _files(root, folder):
     with tempfile.TemporaryDirectory(prefix="onecopy-packages.") as place:
         _output(["dpkg-deb", "-x", _the(folder, "onecopy_*.deb"), place])
         alike = {"lib/systemd/system/onecopyd.service": "deploy/onecopyd.service",
+                 "lib/systemd/system/onecopy-holder.service": "deploy/onecopy-holder.service",
                  "usr/lib/sysusers.d/onecopy.conf": "deploy/onecopy.sysusers.conf",
                  "usr/lib/tmpfiles.d/onecopy.conf": "deploy/onecopy.tmpfiles.conf",
                  "lib/udev/rules.d/40-onecopy.rules": "deploy/onecopy.rules",
@@ -123,8 +124,8 @@ def _files(root, folder):
         # needrestart evaluates it as Perl.
         said = _output(["perl", "-e", 'our %nrconf; do "./deploy/package.d/needrestart.conf"; die $@ if $@; print keys %{$nrconf{override_rc}}'],
                        cwd=root)
-        if "onecopyd" not in said:
-            findings.append(f"needrestart would not know of onecopyd: {said}")
+        findings += [f"needrestart would not know of {name}: {said}"
+                     for name in ("onecopyd", "onecopy-holder") if name not in said]
         return findings
 
 

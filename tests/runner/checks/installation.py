@@ -39,7 +39,7 @@ def _after_quickstart(context, build, place):
         findings = lines_of(["cmake", "--build", str(build), "--target", *command[1].split()], place)
         prefix = place / "after-quickstart"
         findings = findings or lines_of(["cmake", "--install", str(build), "--prefix", str(prefix)], place)
-        expected = ("bin/onecopyd", "bin/onecopy", "etc/onecopy/config.toml", "include/onecopy/client.h")
+        expected = ("bin/onecopyd", "bin/onecopy", "libexec/onecopy-holder", "etc/onecopy/config.toml", "include/onecopy/client.h")
         findings = findings or [f"after deploy/quickstart, {name} is not installed"
                                 for name in expected if not (prefix / name).exists()]
     finally:
@@ -70,9 +70,10 @@ def _programs(build, prefix, place):
 def _service(build, prefix, place, install):
     if not (build / "bin/onecopyd").exists():
         return []
-    unit = (prefix / "lib/systemd/system/onecopyd.service").read_text()
-    findings = [f"the unit names {path}, which is not installed"
-                for path in re.findall(r"(?<=[ =])/\S+/(?:onecopyd|config\.toml)(?=\s)", unit)
+    units = "".join((prefix / "lib/systemd/system" / name).read_text()
+                    for name in ("onecopyd.service", "onecopy-holder.service"))
+    findings = [f"a unit names {path}, which is not installed"
+                for path in re.findall(r"(?<=[ =])/\S+/(?:onecopyd|onecopy-holder|config\.toml)(?=\s)", units)
                 if not pathlib.Path(path).is_relative_to(prefix) or not pathlib.Path(path).exists()]
     config = prefix / "etc/onecopy/config.toml"
     findings += lines_of([str(prefix / "bin/onecopyd"), "config", "check", str(config)], place)
