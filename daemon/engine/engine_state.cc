@@ -71,7 +71,7 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
       registrations(context, connections),
       slots(context),
       checksums(context, slots),
-      tickets(context, buffers, grants),
+      tickets(context, buffers, grants, kept),
       exports({context, owners, buffers, tickets,
                [this](const TransferId& id) {
                  const TransferRecord* const record = transfers.Find(id);
@@ -255,7 +255,7 @@ void Engine::State::Wire() {
 }
 
 void Engine::State::Restore() {
-  Restoring(context, kept, buffers, grants).Run();
+  Restoring({context, kept, buffers, grants, tickets}).Run();
   kept.Watch([this] { return buffers.ToHold(); }, [this](BufferId id) { buffers.Record(id); });
 }
 

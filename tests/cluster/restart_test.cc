@@ -3,9 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <random>
 #include <string>
@@ -17,6 +15,7 @@
 #include "tests/cluster/users.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
+#include "tests/support/holder.h"
 #include "tests/support/pattern.h"
 
 namespace restart_test {
@@ -34,42 +33,14 @@ std::string Config(const std::string& hold_for = "60s") {
          FakeCudaPath() + "\"\n";
 }
 
-// The process that holds the memory of the node with this run directory; 0 where there is none.
-pid_t HolderOf(const std::string& run_dir) {
-  const std::string wanted = run_dir + "/holder.sock";
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const pid_t pid = std::atoi(entry.path().filename().c_str());
-    if (pid <= 0) continue;
-    std::ifstream file(entry.path() / "cmdline", std::ios::binary);
-    const std::string line((std::istreambuf_iterator<char>(file)), {});
-    if (line.find("onecopy-holder") != std::string::npos &&
-        line.find(wanted) != std::string::npos) {
-      return pid;
-    }
-  }
-  return 0;
-}
-
-// How many memory files a process has open.
-size_t MemoryFilesOf(pid_t pid) {
-  size_t count = 0;
-  std::error_code error;
-  for (const auto& entry :
-       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", error)) {
-    const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
-    if (target.starts_with("/memfd:")) ++count;
-  }
-  return count;
-}
-
 // A node whose holder ends with the test.
 class KeptNode : public Node {
  public:
   explicit KeptNode(const std::string& name, NodeOptions options = {.config = Config()})
       : Node(name, std::move(options)) {}
   ~KeptNode() {
-    if (const pid_t holder = Holder(); holder > 0) ::kill(holder, SIGKILL);
+    const HolderEnds ends(run_dir());
+    if (process().running()) Kill();  // a daemon that serves would start another one
   }
 
   pid_t Holder() const { return HolderOf(run_dir()); }

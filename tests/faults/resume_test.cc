@@ -10,6 +10,8 @@
 #include "onecopy/reasons.h"
 #include "tests/cluster/pair.h"
 #include "tests/support/catch.h"
+#include "tests/support/holder.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/wire.h"
 
 namespace resume_test {
@@ -242,5 +244,61 @@ TEST_CASE("a source whose daemon has restarted ends the transfer as soon as it a
   CHECK(ended.state == TransferState::kFailed);
   CHECK(ended.error.code() == onecopy::Code::kUnavailable);
   CHECK(ended.bytes_done >= kSeen);
+}
+
+TEST_CASE("a source that is killed and comes back with its buffer goes on where it was") {
+  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  const std::string path = GENERATE("tcp-direct", "tcp-staged");
+  const bool pushed = path == "tcp-direct";  // asked for by the node that is killed
+  CAPTURE(path);
+  const TempFolder folder;
+  const HolderEnds ends(folder / "run");
+  const Wire wire(kMegabits);
+  NodeOptions options =
+      OptionsAt(wire, Wire::End::kWest, "[restart]\nholder = \"own\"\nhold_for = \"60s\"\n");
+  options.run_dir = folder / "run";
+  Node west("west", std::move(options));
+  Node east("east", OptionsAt(wire, Wire::End::kEast, "", {west.AsPeer()}));
+  east.WaitForPeer("west");
+  west.WaitForPeer("east");
+  west.Do({"buffer", "create", "out", "--size", std::to_string(kBytes), "--memory", "host"});
+  west.Do({"cp", "-", "out"}, Payload(kBytes, 7));
+  Client client = east.Connect();
+  HostBuffer in = Filled(client, "in", kBytes, 8);
+  TransferRequest request = Rig::Request(path);
+  request.checksum = true;
+  onecopy::TransferId id;
+  if (pushed) {
+    Client asks = west.Connect();
+    id = Must(asks.StartTransfer(request)).id;
+  } else {
+    id = Must(client.StartTransfer(request)).id;
+  }
+  uint64_t before = 0;
+  for (int round = 0; round < 2; ++round) {
+    const uint64_t least = before + kSeen;
+    WaitUntil("bytes arrive", [&] {
+      before = Must(client.GetTransfer(id)).bytes_done;
+      return before >= least;
+    });
+    west.Kill();
+    west.Restart();
+  }
+  // As long as it runs, and afterwards, its source knows it, too.
+  const TransferInfo ended = Must(client.AwaitTransfer(id));
+  INFO(ended.error.ToString());
+  REQUIRE(ended.state == TransferState::kSucceeded);
+  CHECK(ended.receipt.checksum->verified);
+  CHECK(IsPayload(in.data(), kBytes, 7));
+  const auto& attempts = ended.receipt.attempts;
+  REQUIRE(attempts.size() >= 3);
+  CHECK(attempts.back().outcome == "SUCCEEDED");
+  CHECK(attempts.back().bytes < kBytes);
+  CHECK(Moved(ended) <= kBytes + 2 * kWindow);
+  CHECK(west.WaitForTransfer(id.str(), "SUCCEEDED").at("role") == "source");
+  // Nothing of it is left for a third life.
+  west.Kill();
+  west.Restart();
+  CHECK(west.Do({"transfer", "ls"}).empty());
 }
 }  // namespace resume_test

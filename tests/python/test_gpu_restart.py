@@ -36,7 +36,7 @@ def test_a_descriptor_alone_keeps_gpu_memory(kept, folder):
     node.create("small", 4096, f"cuda:{LAST}")
     node.transfer(source, "weights")
     node.transfer(source[:4096], "small")
-    node.close()
+    del node
     kept.kill()
     # The holder has no driver at all: the memory is there without a context.
     with open(f"/proc/{holder_of(kept)}/maps") as maps:
@@ -63,9 +63,12 @@ def test_a_descriptor_alone_keeps_gpu_memory(kept, folder):
     node.transfer("weights", target)
     assert torch.equal(source, target)
     node.transfer("small", target[:4096])
+    before = free(LAST)
     node.delete("weights")
-    again = free(LAST)
-    assert again - meanwhile >= GIB * 0.9, f"{again} bytes are free after the removal, {meanwhile} before it"
+    deadline = time.monotonic() + 10
+    while free(LAST) - before < GIB * 0.9:  # the memory goes on a thread of its GPU's
+        assert time.monotonic() < deadline, f"{free(LAST)} bytes are free after the removal, {before} before it"
+        time.sleep(0.01)
     node.create("another", GIB, f"cuda:{LAST}")  # at once: what was removed is free
     node.delete("another")
 
@@ -81,16 +84,10 @@ def test_another_daemon_reads_it_where_it_lies(kept, folder):
         onecopy.connect(kept.run_dir).create("weights", GIB // 4, "cuda:0")
         onecopy.connect(kept.run_dir).transfer(source, "weights")
         restart(kept)
-        deadline = time.monotonic() + 60
+        for one, name in ((kept, "peer"), (peer, "kept")):
+            one.wait_for_peer(name)
         target = torch.zeros(GIB // 4, dtype=torch.uint8, device=f"cuda:{LAST}")
-        other = onecopy.connect(peer.run_dir)
-        while True:
-            try:
-                moved = other.transfer("kept:weights", target)
-                break
-            except onecopy.Unavailable:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+        moved = onecopy.connect(peer.run_dir).transfer("kept:weights", target)
         assert torch.equal(source.to(target.device), target)
         print("from another daemon by", moved.receipt.path)
         assert moved.receipt.path in ("peer-direct", "local")

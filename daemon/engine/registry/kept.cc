@@ -78,6 +78,10 @@ void Kept::Put(const GrantRecord& record) {
   if (on()) PutText(KeyOf(record.id), ToText(record), record.id.str());
 }
 
+void Kept::Put(const TicketRecord& record) {
+  if (on()) PutText(KeyOf(record.transfer), ToText(record), "transfer " + record.transfer.str());
+}
+
 void Kept::PutText(const std::string& key, const std::string& text, const std::string& what) {
   const Status put = keeper_->Put(key, text);
   if (put.ok()) return;

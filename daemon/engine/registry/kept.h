@@ -47,9 +47,11 @@ class Kept {
   // They come, change, or go. A record that has no room is told in the log.
   void Put(const BufferRecord& record);
   void Put(const GrantRecord& record);
+  void Put(const TicketRecord& record);
   void PutNode(const std::string& key, const std::string& name) { PutText(key, name, key); }
   void Erase(BufferId id) { Erase(KeyOf(id)); }
   void Erase(const GrantId& id) { Erase(KeyOf(id)); }
+  void EraseTicket(const TransferId& id) { Erase(KeyOf(id)); }
 
   // What the process before has left; once.
   KeeperApi::Left TakeLeft();

@@ -69,6 +69,7 @@ ArrayShape ArrayOf(const Json& json) {
 
 std::string KeyOf(BufferId id) { return kBufferKeys + id.ToString(); }
 std::string KeyOf(const GrantId& id) { return kGrantKeys + id.str(); }
+std::string KeyOf(const TransferId& id) { return kTicketKeys + id.str(); }
 
 std::string ToText(const BufferRecord& record) {
   Json json = {{"id", record.id.ToString()},
@@ -107,6 +108,20 @@ std::string ToText(const GrantRecord& record) {
                {"read", record.read},
                {"write", record.write}};
   if (record.expire_time) json["expires"] = Microseconds(*record.expire_time);
+  return Dump(json);
+}
+
+std::string ToText(const TicketRecord& record) {
+  Json json = {{"text", record.text},
+               {"transfer", record.transfer.str()},
+               {"whole", record.whole.str()},
+               {"buffer", record.buffer.ToString()},
+               {"offset", record.range.offset},
+               {"bytes", record.range.bytes},
+               {"destination", record.destination_node},
+               {"initiator", record.initiator},
+               {"owner", record.owner.ToString()}};
+  if (record.grant) json["grant"] = record.grant->str();
   return Dump(json);
 }
 
@@ -151,6 +166,21 @@ Result<GrantRecord> GrantOfText(const std::string& text, const std::string& node
     json.at("write").get_to(record.write);
     if (json.contains("expires")) record.expire_time = TimeOf(json.at("expires").get<int64_t>());
     return ReadId(json, "buffer", record.buffer) && ReadOwner(json, "to", node, record.to);
+  });
+}
+
+Result<TicketRecord> TicketOfText(const std::string& text, const std::string& node) {
+  return Parse<TicketRecord>(text, [&node](const Json& json, TicketRecord& record) {
+    json.at("text").get_to(record.text);
+    record.transfer = TransferId(json.at("transfer").get<std::string>());
+    record.whole = TransferId(json.at("whole").get<std::string>());
+    json.at("offset").get_to(record.range.offset);
+    json.at("bytes").get_to(record.range.bytes);
+    json.at("destination").get_to(record.destination_node);
+    json.at("initiator").get_to(record.initiator);
+    if (json.contains("grant")) record.grant = GrantId(json.at("grant").get<std::string>());
+    return !record.text.empty() && !record.transfer.empty() &&
+           ReadId(json, "buffer", record.buffer) && ReadOwner(json, "owner", node, record.owner);
   });
 }
 

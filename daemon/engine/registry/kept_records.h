@@ -1,4 +1,4 @@
-// What the next process of this daemon needs to know of a buffer and of a grant, as text.
+// What the next process of this daemon needs to know of buffers, grants and tickets, as text.
 #pragma once
 
 #include <cstdint>
@@ -51,16 +51,33 @@ struct GrantRecord {
   std::optional<WallTime> expire_time;
 };
 
+// A right to read for one transfer, which may be under way: see Ticket. Ranges of it are not said.
+struct TicketRecord {
+  std::string text;  // the secret
+  TransferId transfer;
+  TransferId whole;
+  BufferId buffer;
+  ByteRange range;
+  std::string destination_node;
+  std::string initiator;
+  Owner owner;
+  std::optional<GrantId> grant;
+};
+
 // Under which records stand.
 inline constexpr char kBufferKeys[] = "buffer/";
 inline constexpr char kGrantKeys[] = "grant/";
+inline constexpr char kTicketKeys[] = "ticket/";
 std::string KeyOf(BufferId id);
 std::string KeyOf(const GrantId& id);
+std::string KeyOf(const TransferId& id);  // of the ticket for that transfer
 
 std::string ToText(const BufferRecord& record);
 std::string ToText(const GrantRecord& record);
+std::string ToText(const TicketRecord& record);
 // INVALID_ARGUMENT (BAD_HANDLE) for what ToText has not made. `node` is this one.
 Result<BufferRecord> BufferOfText(const std::string& text, const std::string& node);
 Result<GrantRecord> GrantOfText(const std::string& text, const std::string& node);
+Result<TicketRecord> TicketOfText(const std::string& text, const std::string& node);
 
 }  // namespace onecopy::engine

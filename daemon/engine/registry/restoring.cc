@@ -20,22 +20,36 @@ Status NotRestored(const std::string& why) {
 }  // namespace
 
 void Restoring::Run() {
-  if (!kept_.on()) return;
-  left_ = kept_.TakeLeft();
+  if (!needs_.kept.on()) return;
+  left_ = needs_.kept.TakeLeft();
   const auto node = left_.records.extract(kNodeKey);
-  const bool same = node.empty() || node.mapped() == context_.node();
+  const bool same = node.empty() || node.mapped() == needs_.context.node();
   if (!same) {
     log::Warning("the buffers of the earlier daemon are gone",
-                 {{"why", "it was node " + node.mapped() + ", and this is " + context_.node()}});
-    for (const auto& [key, text] : left_.records) kept_.Drop(key, 0);
+                 {{"why", "it was node " + node.mapped() + ", and this is " + needs_.context.node()}});
+    for (const auto& [key, text] : left_.records) needs_.kept.Drop(key, 0);
     left_.records.clear();
   }
-  kept_.PutNode(kNodeKey, context_.node());
-  // Memory before its views, which may have smaller ids, and both before their grants.
+  needs_.kept.PutNode(kNodeKey, needs_.context.node());
+  RestoreBuffers();
+  RestoreRights();
+  // Memory whose buffer was just being made, or removed.
+  for (const auto& [number, fd] : left_.descriptors) needs_.kept.Drop({}, number);
+  left_ = {};
+  if (restored_ == 0 && lost_ == 0) return;
+  log::Info("the buffers of the earlier daemon are here again",
+            {{"buffers", std::to_string(restored_)},
+             {"bytes", std::to_string(bytes_)},
+             {"grants", std::to_string(granted_)},
+             {"lost", std::to_string(lost_)}});
+}
+
+void Restoring::RestoreBuffers() {
+  // Memory before its views, which may have smaller ids.
   std::vector<std::pair<std::string, BufferRecord>> views;
   for (const auto& [key, text] : left_.records) {
     if (!key.starts_with(kBufferKeys)) continue;
-    Result<BufferRecord> record = BufferOfText(text, context_.node());
+    Result<BufferRecord> record = BufferOfText(text, needs_.context.node());
     if (!record.ok()) {
       BufferRecord unknown;
       unknown.name = key;
@@ -46,31 +60,31 @@ void Restoring::Run() {
       views.emplace_back(key, *std::move(record));
       continue;
     }
-    kept_.BeginAbove(record->held.number);
+    needs_.kept.BeginAbove(record->held.number);
     if (const Status restored = Restore(*record); !restored.ok()) Lose(key, *record, restored);
   }
   for (const auto& [key, record] : views) {
     if (const Status restored = RestoreView(record); !restored.ok()) Lose(key, record, restored);
   }
+}
+
+// Grants before what rests on them.
+void Restoring::RestoreRights() {
   for (const auto& [key, text] : left_.records) {
     if (!key.starts_with(kGrantKeys)) continue;
-    const Result<GrantRecord> record = GrantOfText(text, context_.node());
-    Buffer* const buffer = record.ok() ? buffers_.FindById(record->buffer) : nullptr;
-    if (buffer != nullptr && grants_.Restore(*buffer, *record)) {
+    const Result<GrantRecord> record = GrantOfText(text, needs_.context.node());
+    Buffer* const buffer = record.ok() ? needs_.buffers.FindById(record->buffer) : nullptr;
+    if (buffer != nullptr && needs_.grants.Restore(*buffer, *record)) {
       ++granted_;
     } else {
-      kept_.Drop(key, 0);
+      needs_.kept.Drop(key, 0);
     }
   }
-  // Memory whose buffer was just being made, or removed.
-  for (const auto& [number, fd] : left_.descriptors) kept_.Drop({}, number);
-  left_ = {};
-  if (restored_ == 0 && lost_ == 0) return;
-  log::Info("the buffers of the earlier daemon are here again",
-            {{"buffers", std::to_string(restored_)},
-             {"bytes", std::to_string(bytes_)},
-             {"grants", std::to_string(granted_)},
-             {"lost", std::to_string(lost_)}});
+  for (const auto& [key, text] : left_.records) {
+    if (!key.starts_with(kTicketKeys)) continue;
+    const Result<TicketRecord> record = TicketOfText(text, needs_.context.node());
+    if (!record.ok() || !needs_.tickets.Revive(*record)) needs_.kept.Drop(key, 0);
+  }
 }
 
 Status Restoring::Restore(const BufferRecord& record) {
@@ -79,9 +93,9 @@ Status Restoring::Restore(const BufferRecord& record) {
   }
   const auto held = left_.descriptors.extract(record.held.number);
   if (held.empty()) return NotRestored("nothing has held its memory");
-  Memory* const memory = context_.FindMemory(record.kind);
+  Memory* const memory = needs_.context.FindMemory(record.kind);
   if (memory == nullptr) {
-    kept_.Drop({}, record.held.number);
+    needs_.kept.Drop({}, record.held.number);
     return NotRestored("this onecopyd has no memory of kind " + record.kind);
   }
   ImportRequest kept;
@@ -93,9 +107,9 @@ Status Restoring::Restore(const BufferRecord& record) {
   kept.fd = held.mapped().get();
   Result<std::unique_ptr<Region>> region = memory->Restore(kept);
   Status restored = region.status();
-  if (restored.ok()) restored = buffers_.Restore(record, std::move(*region));
+  if (restored.ok()) restored = needs_.buffers.Restore(record, std::move(*region));
   if (!restored.ok()) {
-    kept_.Drop({}, record.held.number);
+    needs_.kept.Drop({}, record.held.number);
     return restored;
   }
   ++restored_;
@@ -104,12 +118,12 @@ Status Restoring::Restore(const BufferRecord& record) {
 }
 
 Status Restoring::RestoreView(const BufferRecord& record) {
-  if (buffers_.FindById(*record.view_of) == nullptr) return NotRestored("its memory is gone");
-  return buffers_.RestoreView(record);
+  if (needs_.buffers.FindById(*record.view_of) == nullptr) return NotRestored("its memory is gone");
+  return needs_.buffers.RestoreView(record);
 }
 
 void Restoring::Lose(const std::string& key, const BufferRecord& record, const Status& why) {
-  kept_.Drop(key, 0);
+  needs_.kept.Drop(key, 0);
   if (++lost_ > kMostLostTold) return;
   log::Warning("a buffer is gone since the restart", {{"buffer", record.name},
                                                       {"bytes", std::to_string(record.bytes)},

@@ -9,28 +9,35 @@
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/kept.h"
+#include "daemon/engine/registry/tickets.h"
 
 namespace onecopy::engine {
 
 // Engine thread, before anything is served; may block, on GPUs for as long as these take to open.
 class Restoring {
  public:
-  Restoring(Context& context, Kept& kept, Buffers& buffers, Grants& grants)
-      : context_(context), kept_(kept), buffers_(buffers), grants_(grants) {}
+  struct Needs {
+    Context& context;
+    Kept& kept;
+    Buffers& buffers;
+    Grants& grants;
+    Tickets& tickets;
+  };
 
-  // Buffers with their ids, then views and grants. The log says what is there again, and what of
-  // the earlier process is gone, and why.
+  explicit Restoring(const Needs& needs) : needs_(needs) {}
+
+  // Buffers with their ids, then views and grants, and what peers may read by them. The log says
+  // what is there again, and what of the earlier process is gone, and why.
   void Run();
 
  private:
+  void RestoreBuffers();
+  void RestoreRights();
   Status Restore(const BufferRecord& record);
   Status RestoreView(const BufferRecord& record);
   void Lose(const std::string& key, const BufferRecord& record, const Status& why);
 
-  Context& context_;
-  Kept& kept_;
-  Buffers& buffers_;
-  Grants& grants_;
+  const Needs needs_;
   KeeperApi::Left left_;
   uint64_t restored_ = 0;
   uint64_t bytes_ = 0;

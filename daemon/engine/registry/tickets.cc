@@ -180,17 +180,55 @@ void Tickets::Put(const std::string& text, Ticket ticket) {
   const auto [secret, part] = Split(text);
   const SecretDigest digest(secret);
   const auto [at, fresh] = tickets_.try_emplace(digest);
-  Kept& kept = at->second;
+  Entry& kept = at->second;
   if (fresh) {
     const TransferId& of = ticket.part() ? ticket.whole : ticket.transfer;
     kept.of = by_transfer_.emplace(std::pair(ticket.initiator, of), digest);
   }
   if (kept.tickets.size() <= part) kept.tickets.resize(part + 1);
   if (kept.timer == 0) KeepUntil(digest, kept, ticket.expires);
+  Record(text, ticket);
   kept.tickets[part] = std::move(ticket);
 }
 
-void Tickets::KeepUntil(const SecretDigest& secret, Kept& kept, os::Clock::time_point expires) {
+void Tickets::Record(const std::string& text, const Ticket& ticket) {
+  const Buffer* const buffer = buffers_.FindById(ticket.buffer);
+  // What ranges it is for would be as long as these are many.
+  const bool ranges = ticket.place.layout != nullptr && !ticket.gaps;
+  if (!kept_.on() || ranges || buffer == nullptr || buffer->held == nullptr) return;
+  kept_.Put(TicketRecord{text, ticket.transfer, ticket.whole, ticket.buffer, ticket.range,
+                         ticket.destination_node, ticket.initiator, ticket.owner, ticket.grant});
+}
+
+bool Tickets::Revive(const TicketRecord& record) {
+  const Buffer* const buffer = buffers_.FindById(record.buffer);
+  const bool right = !record.grant || grants_.Find(*record.grant) != nullptr;
+  if (buffer == nullptr || !right || !Contains({0, buffer->bytes}, record.range)) return false;
+  Result<MemoryPlace> place = PlaceOf(*buffer, record.range, nullptr);
+  const Owner payer = PayerAt(context_.node(), record.initiator, record.owner);
+  auto charge = context_.ledger.Share(Charged::kTickets, payer, true);
+  if (!place.ok() || !charge.ok()) return false;
+  Ticket ticket;
+  ticket.transfer = record.transfer;
+  ticket.whole = record.whole;
+  ticket.buffer = buffer->id;
+  ticket.memory = buffer->memory();
+  ticket.range = record.range;
+  ticket.place = std::move(*place);
+  ticket.gaps = HasGaps(*buffer);
+  ticket.destination_node = record.destination_node;
+  ticket.initiator = record.initiator;
+  ticket.owner = record.owner;
+  ticket.grant = record.grant;
+  ticket.charge = std::move(*charge);
+  // The reader comes back within that, or not at all.
+  ticket.expires = os::Clock::now() + std::max<os::Clock::duration>(
+                                          kTicketLifetime, context_.options.resume_for);
+  Put(record.text, std::move(ticket));
+  return true;
+}
+
+void Tickets::KeepUntil(const SecretDigest& secret, Entry& kept, os::Clock::time_point expires) {
   context_.loop.CancelTimer(kept.timer);
   kept.timer = context_.loop.RunAt(expires, [this, secret] {
     const auto found = tickets_.find(secret);
@@ -214,6 +252,9 @@ void Tickets::Forget(const std::string& text) {
 }
 
 void Tickets::Erase(Table::iterator kept) {
+  for (const std::optional<Ticket>& ticket : kept->second.tickets) {
+    if (ticket) kept_.EraseTicket(ticket->transfer);
+  }
   context_.loop.CancelTimer(kept->second.timer);
   by_transfer_.erase(kept->second.of);
   tickets_.erase(kept);
@@ -271,6 +312,19 @@ Result<Ticket> Tickets::Look(const std::string& reader, const std::string& text,
 
 Result<Ticket> Tickets::Take(const std::string& reader, const std::string& text,
                              const TransferId& transfer) {
+  Result<Ticket> ticket = Use(reader, text, transfer);
+  const bool used = Find(text) == nullptr;
+  if (used && ticket.ok()) Done(transfer);
+  return ticket;
+}
+
+Result<Ticket> Tickets::TakeForRun(const std::string& reader, const std::string& text,
+                                   const TransferId& transfer) {
+  return Use(reader, text, transfer);
+}
+
+Result<Ticket> Tickets::Use(const std::string& reader, const std::string& text,
+                            const TransferId& transfer) {
   Result<Ticket> ticket = Look(reader, text, transfer);
   const bool refused = !ticket.ok() && ticket.status().reason() == reasons::kAccessDenied;
   if (!refused) Forget(text);

@@ -42,8 +42,8 @@ struct Ticket {
 // Engine thread. A ticket holds nothing: what it names may be gone when it is used.
 class Tickets {
  public:
-  Tickets(Context& context, Buffers& buffers, Grants& grants)
-      : context_(context), buffers_(buffers), grants_(grants) {}
+  Tickets(Context& context, Buffers& buffers, Grants& grants, Kept& kept)
+      : context_(context), buffers_(buffers), grants_(grants), kept_(kept) {}
 
   // Checks the right to read, on behalf of the node `caller`. Of parts each has a ticket of its
   // own, for a transfer of its own (PartId), and each use of one lets the others live on.
@@ -63,6 +63,13 @@ class Tickets {
   // The same, and uses it up, whatever comes of it.
   Result<Ticket> Take(const std::string& reader, const std::string& text,
                       const TransferId& transfer);
+  // The same, but the next process of this daemon will still have it, until Done: the reader of a
+  // transfer that this process's end has interrupted goes on by it.
+  Result<Ticket> TakeForRun(const std::string& reader, const std::string& text,
+                            const TransferId& transfer);
+  void Done(const TransferId& transfer) { kept_.EraseTicket(transfer); }
+  // One of an earlier process; false where its buffer or its right is gone, or there is no room.
+  bool Revive(const TicketRecord& record);
   // Undoes Take, for a reader that is going to try another way. It lives no longer for that.
   void Restore(const std::string& text, Ticket ticket);
 
@@ -82,24 +89,29 @@ class Tickets {
  private:
   // By one secret: a ticket, or those of all parts, whose texts end in their numbers.
   using ByTransfer = std::multimap<std::pair<std::string, TransferId>, SecretDigest>;  // initiator
-  struct Kept {
+  struct Entry {
     std::vector<std::optional<Ticket>> tickets;
     ByTransfer::iterator of;
     os::EventLoop::TimerId timer = 0;
   };
-  using Table = std::map<SecretDigest, Kept>;
+  using Table = std::map<SecretDigest, Entry>;
 
   // Where the ticket with that text is kept; null: nowhere.
   std::optional<Ticket>* Find(const std::string& text);
   const std::optional<Ticket>* Find(const std::string& text) const;
   void Put(const std::string& text, Ticket ticket);
+  Result<Ticket> Use(const std::string& reader, const std::string& text,
+                     const TransferId& transfer);
   void Forget(const std::string& text);
+  // For the next process of this daemon, where the buffer outlives this one.
+  void Record(const std::string& text, const Ticket& ticket);
   void Erase(Table::iterator kept);
-  void KeepUntil(const SecretDigest& secret, Kept& kept, os::Clock::time_point expires);
+  void KeepUntil(const SecretDigest& secret, Entry& kept, os::Clock::time_point expires);
 
   Context& context_;
   Buffers& buffers_;
   Grants& grants_;
+  Kept& kept_;
   Table tickets_;
   ByTransfer by_transfer_;
 };

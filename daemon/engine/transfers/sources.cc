@@ -16,7 +16,11 @@ constexpr uint64_t kPartBytes = uint64_t{8} << 10;
 
 void Sources::Prepare(const std::string& caller, PrepareRequest request,
                       Reply<PrepareReply> reply) {
-  auto refuse = [&](const Status& why) { reply(why); };
+  bool taken = false;
+  auto refuse = [&](const Status& why) {
+    if (taken) needs_.tickets.Done(request.id);
+    reply(why);
+  };
   const Context& context = needs_.runs.context;
   if (context.stopping) {
     return refuse({Code::kUnavailable, reasons::kDraining,
@@ -40,8 +44,9 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   if (earlier != runs_.end() && earlier->second->MayBeginAgain(caller, request.ticket)) {
     return BeginAgain(caller, std::move(request), std::move(reply));
   }
-  Result<Ticket> ticket = needs_.tickets.Take(caller, request.ticket, request.id);
+  Result<Ticket> ticket = needs_.tickets.TakeForRun(caller, request.ticket, request.id);
   if (!ticket.ok()) return refuse(ticket.status());
+  taken = true;
   if (ticket->gaps && !request.staged && !request.places) {
     return refuse({Code::kFailedPrecondition, reasons::kPeerIncompatible,
                    "the onecopyd of node " + caller + " is too old to read an array with gaps",
@@ -61,7 +66,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     if (Status lent = needs_.runs.exporter.Check(caller, ticket->memory, request.loan);
         !lent.ok()) {
       needs_.tickets.Restore(request.ticket, std::move(*ticket));
-      return refuse(lent);
+      return reply(lent);
     }
   }
 
@@ -99,6 +104,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     if (!added.ok()) return refuse(added.status());
     record = *added;
   } else if (runs_.contains(request.id) || IsFinal(record->info.state)) {
+    taken = !runs_.contains(request.id);
     return refuse({Code::kAlreadyExists, reasons::kNameTaken, "the transfer was already prepared"});
   }
   if (ticket->grant) record->grants.push_back(*ticket->grant);
@@ -166,6 +172,7 @@ void Sources::LoseBuffer(BufferId buffer, const Status& why) {
 }
 
 void Sources::Forget(const TransferId& id) {
+  needs_.tickets.Done(id);
   const auto found = runs_.find(id);
   if (found == runs_.end()) return;
   const std::shared_ptr<SourceRun> run = found->second;
