@@ -127,8 +127,9 @@ void CheckMetrics(const Config& config, const KeyLines& line_of, Problems& probl
 
 void CheckHolder(const std::string& holder, const KeyLines& line_of, Problems& problems) {
   if (holder == kOff || holder == kOwn || holder.starts_with('/')) return;
-  problems.Add(line_of("restart.holder"),
-               "restart.holder must be \"off\", \"own\" or an absolute path, not \"" + holder + "\"");
+  problems.Add(
+      line_of("restart.holder"),
+      "restart.holder must be \"off\", \"own\" or an absolute path, not \"" + holder + "\"");
 }
 
 }  // namespace

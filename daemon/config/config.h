@@ -205,7 +205,7 @@ struct Overrides {
   std::optional<std::string> metrics_listen;  // HOST:PORT, or "off"
   std::optional<std::string> run_dir;
   std::optional<std::string> holder;  // "off", "own", or a path
-  std::vector<std::string> peers;  // NAME=HOST:PORT; replaces the address of a peer of the file
+  std::vector<std::string> peers;     // NAME=HOST:PORT; replaces the address of a peer of the file
 };
 
 // Puts the flags over the file, and the machine's host name where neither names the node; then

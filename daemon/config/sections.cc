@@ -284,7 +284,8 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
         Number("keep", kInteger, 1000, {0, 1'000'000},
                "How many ended transfers the daemon remembers for each user.")}},
       {"restart",
-       "What survives when the daemon is restarted or killed: buffers that it allocated, with their "
+       "What survives when the daemon is restarted or killed: buffers that it allocated, with "
+       "their "
        "bytes, views and grants.",
        {Text("holder", "off",
              "Which process holds the memory meanwhile. \"off\": none, so buffers end with the "

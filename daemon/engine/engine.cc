@@ -72,11 +72,10 @@ void Engine::Drain(Task done) {
     state->context.draining_since = std::chrono::system_clock::now();
     state->rings.Drain(true);
     state->openings.CloseAll(state->context.Draining());
-    state->mappings.EndAll(
-        {Code::kUnavailable, reasons::kDraining,
-         "node " + state->context.node() + " is shutting down" +
-             (state->kept.on() ? ": map the buffer again when it is back"
-                               : ", and its buffers go with it")});
+    state->mappings.EndAll({Code::kUnavailable, reasons::kDraining,
+                            "node " + state->context.node() + " is shutting down" +
+                                (state->kept.on() ? ": map the buffer again when it is back"
+                                                  : ", and its buffers go with it")});
     log::Info("draining", {{"transfers", std::to_string(state->transfers.running())}});
     const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
       state->CancelAll(

@@ -102,7 +102,7 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
                     planning,
                     probes,
                     {context, peers, transfers, buffers, arrivals, checksums, path_rates,
-                     rate_watch, moves}}),
+                     rate_watch, moves, kept}}),
       bundles({context, peers, probes, buffers, arrivals, transfers, series, destinations}),
       orders(context, nodes, transfers, remote_transfers, series, request_memory),
       openings(context),
@@ -255,7 +255,11 @@ void Engine::State::Wire() {
 }
 
 void Engine::State::Restore() {
-  Restoring({context, kept, buffers, grants, tickets}).Run();
+  Restoring restoring({context, kept, buffers, grants, tickets});
+  restoring.Run();
+  for (const Restoring::Arriving& begun : restoring.TakeArriving()) {
+    destinations.Resume(begun.record, begun.bytes);
+  }
   kept.Watch([this] { return buffers.ToHold(); }, [this](BufferId id) { buffers.Record(id); });
 }
 

@@ -21,7 +21,8 @@ using onecopy::Status;
 constexpr char kUsage[] =
     "usage: onecopy-holder [--background] SOCKET\n"
     "\n"
-    "Holds the memory of a node's buffers while its onecopyd is replaced by another one. SOCKET is\n"
+    "Holds the memory of a node's buffers while its onecopyd is replaced by another one. SOCKET "
+    "is\n"
     "what onecopyd is told with --holder. With --background it returns once it listens, and ends\n"
     "by itself when no daemon has asked for the memory within [restart] hold_for.\n";
 
@@ -67,8 +68,7 @@ int main(int argc, char** argv) {
   const int first = background ? 2 : 1;
   if (argc != first + 1 || argv[first][0] == '-' || argv[first][0] == '\0') {
     std::fputs(kUsage, argc == 2 && std::string(argv[1]) == "--help" ? stdout : stderr);
-    return argc == 2 && std::string(argv[1]) == "--help" ? 0
-                                                         : ExitStatusOf(Code::kInvalidArgument);
+    return argc == 2 && std::string(argv[1]) == "--help" ? 0 : ExitStatusOf(Code::kInvalidArgument);
   }
   ::signal(SIGHUP, SIG_IGN);
   UseAllDescriptors();

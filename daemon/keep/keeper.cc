@@ -41,9 +41,9 @@ Result<HolderLink> Keeper::Connect() const {
   start.arguments = options_.program;
   ONECOPY_ASSIGN_OR_RETURN(const os::HelperOutcome outcome, os::RunHelper(start));
   if (!outcome.succeeded()) {
-    return Status(Code::kUnavailable, reasons::kNotServed,
-                  options_.program.front() + " " + outcome.Describe(start.limit) + ": " +
-                      outcome.errors);
+    return Status(
+        Code::kUnavailable, reasons::kNotServed,
+        options_.program.front() + " " + outcome.Describe(start.limit) + ": " + outcome.errors);
   }
   return connect();
 }

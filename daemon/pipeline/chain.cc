@@ -89,6 +89,9 @@ void Chain::EndMove(size_t stage, const Chunk& from, const Chunk& to, Moved move
     if (stage + 1 == stages_.size()) bytes_done_.fetch_add(from.bytes, std::memory_order_relaxed);
     sources_[stage]->Release(from);
     sinks_[stage]->Fill(to);
+    if (stage + 1 == stages_.size()) {
+      arrived_.store(places_.destination->arrived(), std::memory_order_relaxed);
+    }
   }
   Pump();
 }

@@ -40,8 +40,8 @@ struct ChainReport {
   double seconds = 0;                // from Start to the end of the last move
 };
 
-// Lives on its executor. Start, Stop and bytes_done are for any thread; the chain keeps itself
-// alive from Start to its end. Its places go when it ends, on the executor; its movers may
+// Lives on its executor. Start, Stop, bytes_done and arrived are for any thread; the chain keeps
+// itself alive from Start to its end. Its places go when it ends, on the executor; its movers may
 // hold routes, so let the last reference go on a thread that may block.
 class Chain : public std::enable_shared_from_this<Chain> {
  public:
@@ -56,6 +56,8 @@ class Chain : public std::enable_shared_from_this<Chain> {
   void Stop(Status why);
 
   uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
+  // As ChainReport::arrived, so far.
+  uint64_t arrived() const { return arrived_.load(std::memory_order_relaxed); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -84,6 +86,7 @@ class Chain : public std::enable_shared_from_this<Chain> {
   std::vector<StepTally> tallies_;  // by stage: equal steps of two stages are two
   std::vector<uint64_t> lane_bytes_;
   std::atomic<uint64_t> bytes_done_{0};
+  std::atomic<uint64_t> arrived_{0};
   std::shared_ptr<Chain> self_;  // while it runs
   Done done_;
 };

@@ -76,7 +76,8 @@ Json Named(const Json& list, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("buffers of a daemon that was killed are there again, with ids, bytes, views and grants") {
+TEST_CASE(
+    "buffers of a daemon that was killed are there again, with ids, bytes, views and grants") {
   KeptNode west("west");
   const std::string id = west.Create("a");
   west.Create("gpu", "cuda:1");
@@ -196,13 +197,16 @@ TEST_CASE("peers use a buffer after the restart of its node as before") {
   east.Create("b");
   east.Do({"cp", "west:a", "b"});
   west.KillAndRestart();
-  WaitUntil("east reads again", [&] { return east.Run({"cp", "west:" + id, "b"}).exit_status == 0; });
+  WaitUntil("east reads again", [&] {
+    return east.Run({"cp", "west:" + id, "b"}).exit_status == 0;
+  });
   east.CheckHas("b", 1);
   // Of another node's user.
   east.Do({"buffer", "create", "west:far", "--size", "1000", "--memory", "host"});
   west.KillAndRestart();
-  WaitUntil("east sees it again",
-            [&] { return east.Run({"buffer", "show", "west:far"}).exit_status == 0; });
+  WaitUntil("east sees it again", [&] {
+    return east.Run({"buffer", "show", "west:far"}).exit_status == 0;
+  });
   east.Do({"buffer", "rm", "west:far"});
 }
 

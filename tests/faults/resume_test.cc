@@ -301,4 +301,63 @@ TEST_CASE("a source that is killed and comes back with its buffer goes on where 
   west.Restart();
   CHECK(west.Do({"transfer", "ls"}).empty());
 }
+
+TEST_CASE("a destination that is killed and comes back with its buffer goes on where it was") {
+  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  const std::string path = GENERATE("tcp-direct", "tcp-staged");
+  const bool pulled = path == "tcp-direct";  // asked for by the node that is killed
+  CAPTURE(path);
+  const TempFolder folder;
+  const HolderEnds ends(folder / "run");
+  const Wire wire(kMegabits);
+  Node west("west", OptionsAt(wire, Wire::End::kWest, ""));
+  NodeOptions options = OptionsAt(
+      wire, Wire::End::kEast, "[restart]\nholder = \"own\"\nhold_for = \"60s\"\n", {west.AsPeer()});
+  options.run_dir = folder / "run";
+  Node east("east", std::move(options));
+  east.WaitForPeer("west");
+  west.WaitForPeer("east");
+  east.Do({"buffer", "create", "in", "--size", std::to_string(kBytes), "--memory", "host"});
+  Client client = west.Connect();
+  const HostBuffer out = Filled(client, "out", kBytes, 7);
+  TransferRequest request = Rig::Request(path);
+  request.checksum = true;
+  onecopy::TransferId id;
+  if (pulled) {
+    Client asks = east.Connect();
+    id = Must(asks.StartTransfer(request)).id;
+  } else {
+    id = Must(client.StartTransfer(request)).id;
+  }
+  uint64_t before = 0;
+  for (int round = 0; round < 2; ++round) {
+    const uint64_t least = before + kSeen;
+    WaitUntil("bytes arrive", [&] {
+      before = east.Do({"transfer", "show", id.str()}).at("bytes_done").get<uint64_t>();
+      return before >= least;
+    });
+    east.Kill();
+    east.Restart();
+    // At once, and as much as had arrived but for what is not recorded yet.
+    const Json again = east.Do({"transfer", "show", id.str()});
+    CHECK(again.at("state") == "RUNNING");
+    CHECK(again.at("bytes_done").get<uint64_t>() + (uint64_t{8} << 20) >= before);
+  }
+  const Json ended = east.WaitForTransfer(id.str(), "SUCCEEDED");
+  INFO(ended.dump(2));
+  CHECK(ended.at("checksum").at("verified") == true);
+  CHECK(Contents(east, "in") == Payload(kBytes, 7));
+  const Json& attempts = ended.at("attempts");
+  REQUIRE(attempts.size() >= 2);
+  CHECK(attempts.front().at("outcome") == "PEER_RESTARTED");
+  CHECK(attempts.back().at("outcome") == "SUCCEEDED");
+  CHECK(attempts.back().at("bytes") < kBytes);
+  CHECK(ended.at("evidence").at("resumed").get<std::string>().find("a restart of node east") !=
+        std::string::npos);
+  // The source has heard of it, and nothing is left of it for a third life.
+  CHECK(Must(client.AwaitTransfer(id)).state == TransferState::kSucceeded);
+  east.Kill();
+  east.Restart();
+  CHECK(east.Do({"transfer", "ls"}).empty());
+}
 }  // namespace resume_test

@@ -103,10 +103,9 @@ void Buffers::Create(const Principal& who, const CreateBufferRequest& request,
     kept_.Hold(*region, held, name);
     return region;
   };
-  Make(
-      {request.request_id, content, request.validate_only, who.administrator, who.session, payer,
-       account ? std::move(account->take_room) : TakeRoom()},
-      std::move(draft), WorkerFor(memory->kind(), device), std::move(make), std::move(reply));
+  Make({request.request_id, content, request.validate_only, who.administrator, who.session, payer,
+        account ? std::move(account->take_room) : TakeRoom()},
+       std::move(draft), WorkerFor(memory->kind(), device), std::move(make), std::move(reply));
 }
 
 Result<os::PassedFd> Buffers::TakeIfNamed(const SessionId& session, uint64_t fd_handle) {
@@ -297,9 +296,7 @@ std::string Buffers::ChooseName(const SessionId& session) {
                            : "client-" + std::to_string(client->pid) + "-" + number;
 }
 
-Buffer& Buffers::PlaceNamed(Buffer draft) {
-  return Enter(Place(std::move(draft)));
-}
+Buffer& Buffers::PlaceNamed(Buffer draft) { return Enter(Place(std::move(draft))); }
 
 Buffer& Buffers::Enter(Buffer& buffer) {
   by_name_[buffer.name] = buffer.id;

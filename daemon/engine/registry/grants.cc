@@ -62,8 +62,8 @@ Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, con
   grant.charge = std::move(charge);
   const GrantInfo info = Describe(grant);
   if (buffer.held != nullptr) {
-    kept_.Put(GrantRecord{grant.id, grant.buffer, grant.range, grant.to, read, write,
-                          grant.expire_time});
+    kept_.Put(
+        GrantRecord{grant.id, grant.buffer, grant.range, grant.to, read, write, grant.expire_time});
   }
   Enter(std::move(grant));
   return info;

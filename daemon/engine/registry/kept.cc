@@ -23,8 +23,9 @@ HeldRef Kept::Begin(const Owner& owner) {
   auto held = std::make_shared<Held>();
   // The kernel may give the numbers of those namespaces to others while no daemon holds them.
   if (owner.uid.foreign() && context_.IsSelf(owner.node)) {
-    held->form.why = "its owner is a user of a container, whom the next daemon could not tell from "
-                     "users of later containers";
+    held->form.why =
+        "its owner is a user of a container, whom the next daemon could not tell from "
+        "users of later containers";
   } else {
     held->form.number = next_++;
   }
@@ -69,7 +70,6 @@ void Kept::Adopt(Region& region, const HeldRef& held) const {
   });
 }
 
-
 void Kept::Put(const BufferRecord& record) {
   if (on()) PutText(KeyOf(record.id), ToText(record), "buffer " + record.name);
 }
@@ -80,6 +80,20 @@ void Kept::Put(const GrantRecord& record) {
 
 void Kept::Put(const TicketRecord& record) {
   if (on()) PutText(KeyOf(record.transfer), ToText(record), "transfer " + record.transfer.str());
+}
+
+void Kept::Put(const ArrivingRecord& record) {
+  const std::string& id = record.request.id.str();
+  if (on()) PutText(kArrivingKeys + id, ToText(record), "transfer " + id);
+}
+
+void Kept::PutArrived(const TransferId& id, uint64_t bytes) {
+  if (on()) PutText(kArrivedKeys + id.str(), std::to_string(bytes), "transfer " + id.str());
+}
+
+void Kept::EraseArriving(const TransferId& id) {
+  Erase(kArrivingKeys + id.str());
+  Erase(kArrivedKeys + id.str());
 }
 
 void Kept::PutText(const std::string& key, const std::string& text, const std::string& what) {
@@ -109,9 +123,10 @@ void Kept::Watch(std::function<std::vector<Holding>()> all, std::function<void(B
   watched_ = keeper_->lost_fd();
   const auto lost = [this](uint32_t) {
     context_.loop.Unwatch(std::exchange(watched_, -1));
-    log::Error("what holds this node's memory has ended: no buffer survives a restart until it is "
-               "held again",
-               {});
+    log::Error(
+        "what holds this node's memory has ended: no buffer survives a restart until it is "
+        "held again",
+        {});
     Renew();
   };
   if (watched_ >= 0 && context_.loop.Watch(watched_, EPOLLRDHUP, lost).ok()) return;

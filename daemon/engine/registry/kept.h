@@ -48,10 +48,13 @@ class Kept {
   void Put(const BufferRecord& record);
   void Put(const GrantRecord& record);
   void Put(const TicketRecord& record);
+  void Put(const ArrivingRecord& record);
+  void PutArrived(const TransferId& id, uint64_t bytes);
   void PutNode(const std::string& key, const std::string& name) { PutText(key, name, key); }
   void Erase(BufferId id) { Erase(KeyOf(id)); }
   void Erase(const GrantId& id) { Erase(KeyOf(id)); }
   void EraseTicket(const TransferId& id) { Erase(KeyOf(id)); }
+  void EraseArriving(const TransferId& id);
 
   // What the process before has left; once.
   KeeperApi::Left TakeLeft();

@@ -15,8 +15,8 @@ int64_t Microseconds(WallTime time) {
 }
 
 WallTime TimeOf(int64_t microseconds) {
-  return WallTime(std::chrono::duration_cast<WallTime::duration>(
-      std::chrono::microseconds(microseconds)));
+  return WallTime(
+      std::chrono::duration_cast<WallTime::duration>(std::chrono::microseconds(microseconds)));
 }
 
 // Names and owners are bytes of clients: what is no UTF-8 must not throw.
@@ -54,6 +54,43 @@ Json ToJson(const ArrayShape& array) {
           {"item_bytes", array.item_bytes},
           {"shape", array.shape},
           {"strides", array.strides}};
+}
+
+Json ToJson(const Endpoint& end) {
+  return {{"node", end.node},
+          {"buffer", end.buffer},
+          {"offset", end.offset_bytes.value_or(0)},
+          {"bytes", end.bytes.value_or(0)}};
+}
+
+Endpoint EndOf(const Json& json) {
+  Endpoint end;
+  json.at("node").get_to(end.node);
+  json.at("buffer").get_to(end.buffer);
+  end.offset_bytes = json.at("offset").get<uint64_t>();
+  end.bytes = json.at("bytes").get<uint64_t>();
+  return end;
+}
+
+Json ToJson(const Policy& policy) {
+  Json json = {{"path", policy.path_glob},
+               {"link", policy.link},
+               {"emulated", policy.allow_emulated},
+               {"client_file", policy.client_file}};
+  if (policy.at_most_copies) json["at_most_copies"] = *policy.at_most_copies;
+  return json;
+}
+
+Policy PolicyOf(const Json& json) {
+  Policy policy;
+  json.at("path").get_to(policy.path_glob);
+  json.at("link").get_to(policy.link);
+  json.at("emulated").get_to(policy.allow_emulated);
+  json.at("client_file").get_to(policy.client_file);
+  if (json.contains("at_most_copies")) {
+    policy.at_most_copies = json.at("at_most_copies").get<uint32_t>();
+  }
+  return policy;
 }
 
 ArrayShape ArrayOf(const Json& json) {
@@ -100,12 +137,9 @@ std::string ToText(const BufferRecord& record) {
 }
 
 std::string ToText(const GrantRecord& record) {
-  Json json = {{"id", record.id.str()},
-               {"buffer", record.buffer.ToString()},
-               {"offset", record.range.offset},
-               {"bytes", record.range.bytes},
-               {"to", record.to.ToString()},
-               {"read", record.read},
+  Json json = {{"id", record.id.str()},         {"buffer", record.buffer.ToString()},
+               {"offset", record.range.offset}, {"bytes", record.range.bytes},
+               {"to", record.to.ToString()},    {"read", record.read},
                {"write", record.write}};
   if (record.expire_time) json["expires"] = Microseconds(*record.expire_time);
   return Dump(json);
@@ -123,6 +157,24 @@ std::string ToText(const TicketRecord& record) {
                {"owner", record.owner.ToString()}};
   if (record.grant) json["grant"] = record.grant->str();
   return Dump(json);
+}
+
+std::string ToText(const ArrivingRecord& record) {
+  const StartRequest& request = record.request;
+  const Reservation& source = request.reservation;
+  return Dump({{"id", request.id.str()},
+               {"owner", Owner{request.uid, record.caller}.ToString()},
+               {"administrator", request.administrator},
+               {"ticket", source.ticket},
+               {"source", ToJson(source.source)},
+               {"memory", source.memory},
+               {"device", source.device},
+               {"memory_id", source.memory_id},
+               {"destination", ToJson(request.asked.destination)},
+               {"policy", ToJson(request.asked.policy)},
+               {"checksum", request.asked.checksum},
+               {"path", record.path},
+               {"created", Microseconds(record.create_time)}});
 }
 
 Result<BufferRecord> BufferOfText(const std::string& text, const std::string& node) {
@@ -181,6 +233,29 @@ Result<TicketRecord> TicketOfText(const std::string& text, const std::string& no
     if (json.contains("grant")) record.grant = GrantId(json.at("grant").get<std::string>());
     return !record.text.empty() && !record.transfer.empty() &&
            ReadId(json, "buffer", record.buffer) && ReadOwner(json, "owner", node, record.owner);
+  });
+}
+
+Result<ArrivingRecord> ArrivingOfText(const std::string& text, const std::string& node) {
+  return Parse<ArrivingRecord>(text, [&node](const Json& json, ArrivingRecord& record) {
+    StartRequest& request = record.request;
+    Owner owner;
+    if (!ReadOwner(json, "owner", node, owner)) return false;
+    request.id = TransferId(json.at("id").get<std::string>());
+    request.uid = owner.uid;
+    record.caller = owner.node;
+    json.at("administrator").get_to(request.administrator);
+    json.at("ticket").get_to(request.reservation.ticket);
+    request.reservation.source = EndOf(json.at("source"));
+    json.at("memory").get_to(request.reservation.memory);
+    json.at("device").get_to(request.reservation.device);
+    json.at("memory_id").get_to(request.reservation.memory_id);
+    request.asked.destination = EndOf(json.at("destination"));
+    request.asked.policy = PolicyOf(json.at("policy"));
+    json.at("checksum").get_to(request.asked.checksum);
+    json.at("path").get_to(record.path);
+    record.create_time = TimeOf(json.at("created").get<int64_t>());
+    return !request.id.empty();
   });
 }
 

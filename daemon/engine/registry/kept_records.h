@@ -1,10 +1,12 @@
-// What the next process of this daemon needs to know of buffers, grants and tickets, as text.
+// What the next process of this daemon needs to know of buffers, grants, tickets and transfers, as
+// text.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/owners.h"
 #include "onecopy/array_shape.h"
@@ -64,10 +66,21 @@ struct TicketRecord {
   std::optional<GrantId> grant;
 };
 
+// A transfer to a buffer of this node that is under way: what Destinations accepted, without
+// ranges, message, deadline or series.
+struct ArrivingRecord {
+  StartRequest request;  // its destination by the buffer's id, and complete
+  std::string caller;    // the node that asked for it
+  std::string path;      // by which the bytes came
+  WallTime create_time;
+};
+
 // Under which records stand.
 inline constexpr char kBufferKeys[] = "buffer/";
 inline constexpr char kGrantKeys[] = "grant/";
 inline constexpr char kTicketKeys[] = "ticket/";
+inline constexpr char kArrivingKeys[] = "arriving/";
+inline constexpr char kArrivedKeys[] = "arrived/";  // bytes, as a number
 std::string KeyOf(BufferId id);
 std::string KeyOf(const GrantId& id);
 std::string KeyOf(const TransferId& id);  // of the ticket for that transfer
@@ -75,9 +88,11 @@ std::string KeyOf(const TransferId& id);  // of the ticket for that transfer
 std::string ToText(const BufferRecord& record);
 std::string ToText(const GrantRecord& record);
 std::string ToText(const TicketRecord& record);
+std::string ToText(const ArrivingRecord& record);
 // INVALID_ARGUMENT (BAD_HANDLE) for what ToText has not made. `node` is this one.
 Result<BufferRecord> BufferOfText(const std::string& text, const std::string& node);
 Result<GrantRecord> GrantOfText(const std::string& text, const std::string& node);
 Result<TicketRecord> TicketOfText(const std::string& text, const std::string& node);
+Result<ArrivingRecord> ArrivingOfText(const std::string& text, const std::string& node);
 
 }  // namespace onecopy::engine

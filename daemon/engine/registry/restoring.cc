@@ -1,5 +1,6 @@
 #include "daemon/engine/registry/restoring.h"
 
+#include <charconv>
 #include <utility>
 
 #include "daemon/log/log.h"
@@ -25,14 +26,16 @@ void Restoring::Run() {
   const auto node = left_.records.extract(kNodeKey);
   const bool same = node.empty() || node.mapped() == needs_.context.node();
   if (!same) {
-    log::Warning("the buffers of the earlier daemon are gone",
-                 {{"why", "it was node " + node.mapped() + ", and this is " + needs_.context.node()}});
+    log::Warning(
+        "the buffers of the earlier daemon are gone",
+        {{"why", "it was node " + node.mapped() + ", and this is " + needs_.context.node()}});
     for (const auto& [key, text] : left_.records) needs_.kept.Drop(key, 0);
     left_.records.clear();
   }
   needs_.kept.PutNode(kNodeKey, needs_.context.node());
   RestoreBuffers();
   RestoreRights();
+  FindArriving();
   // Memory whose buffer was just being made, or removed.
   for (const auto& [number, fd] : left_.descriptors) needs_.kept.Drop({}, number);
   left_ = {};
@@ -84,6 +87,24 @@ void Restoring::RestoreRights() {
     if (!key.starts_with(kTicketKeys)) continue;
     const Result<TicketRecord> record = TicketOfText(text, needs_.context.node());
     if (!record.ok() || !needs_.tickets.Revive(*record)) needs_.kept.Drop(key, 0);
+  }
+}
+
+void Restoring::FindArriving() {
+  for (const auto& [key, text] : left_.records) {
+    if (!key.starts_with(kArrivingKeys)) continue;
+    Result<ArrivingRecord> record = ArrivingOfText(text, needs_.context.node());
+    if (!record.ok()) {
+      needs_.kept.Drop(key, 0);
+      continue;
+    }
+    const auto arrived = left_.records.find(kArrivedKeys + record->request.id.str());
+    uint64_t bytes = 0;
+    if (arrived != left_.records.end()) {
+      const std::string& digits = arrived->second;
+      (void)std::from_chars(digits.data(), digits.data() + digits.size(), bytes);
+    }
+    arriving_.push_back({*std::move(record), bytes});
   }
 }
 

@@ -30,15 +30,26 @@ class Restoring {
   // what is there again, and what of the earlier process is gone, and why.
   void Run();
 
+  // A transfer that was under way to a buffer that is here again, and how many bytes of its
+  // beginning had arrived.
+  struct Arriving {
+    ArrivingRecord record;
+    uint64_t bytes = 0;
+  };
+  // To be taken up again; once, after Run.
+  std::vector<Arriving> TakeArriving() { return std::move(arriving_); }
+
  private:
   void RestoreBuffers();
   void RestoreRights();
+  void FindArriving();
   Status Restore(const BufferRecord& record);
   Status RestoreView(const BufferRecord& record);
   void Lose(const std::string& key, const BufferRecord& record, const Status& why);
 
   const Needs needs_;
   KeeperApi::Left left_;
+  std::vector<Arriving> arriving_;
   uint64_t restored_ = 0;
   uint64_t bytes_ = 0;
   uint64_t granted_ = 0;

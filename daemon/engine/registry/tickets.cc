@@ -222,8 +222,8 @@ bool Tickets::Revive(const TicketRecord& record) {
   ticket.grant = record.grant;
   ticket.charge = std::move(*charge);
   // The reader comes back within that, or not at all.
-  ticket.expires = os::Clock::now() + std::max<os::Clock::duration>(
-                                          kTicketLifetime, context_.options.resume_for);
+  ticket.expires = os::Clock::now() +
+                   std::max<os::Clock::duration>(kTicketLifetime, context_.options.resume_for);
   Put(record.text, std::move(ticket));
   return true;
 }

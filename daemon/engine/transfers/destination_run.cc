@@ -81,6 +81,41 @@ void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
   Begin();
 }
 
+void DestinationRun::Resume(std::shared_ptr<Reporter> reporter, Replan replan, Learn learn,
+                            uint64_t arrived, const std::string& path) {
+  reporter_ = std::move(reporter);
+  replan_ = std::move(replan);
+  learn_ = std::move(learn);
+  kept_at_ = arrived;
+  NoteArrived(arrived);
+  TransferInfo& info = record().info;
+  info.receipt.attempts.push_back({path, std::string(reasons::kPeerRestarted), arrived_});
+  info.waits_for = "node " + params_.request.reservation.source.node + " to answer again";
+  lost_ = {Code::kAborted, reasons::kPeerRestarted,
+           "the daemon of node " + needs_.context.node() + " has restarted",
+           "start the transfer again"};
+  lost_at_ = os::Clock::now();
+  between_ = true;
+  tries_ = 1;
+  needs_.transfers.Changed(record());
+  BeginWhenConnected(lost_);
+}
+
+void DestinationRun::PlanAndBegin() {
+  learn_([self = shared_from_this()](Result<plan::Path> path) {
+    if (self->ended_) return;
+    if (path.ok()) {
+      self->params_.plan = *std::move(path);
+      self->between_ = false;
+      return self->Begin();
+    }
+    const bool down = path.status().code() == Code::kUnavailable;
+    if (!down || !self->MayWait(self->SomeArrived())) return self->End(path.status());
+    self->tries_ = std::max(self->tries_, 2);
+    self->BeginWhenConnected(path.status());
+  });
+}
+
 std::string DestinationRun::WhatItWaitsFor() const {
   if (between_) {
     return "it waited for node " + params_.request.reservation.source.node +
@@ -161,6 +196,7 @@ void DestinationRun::LoseReading(const Connection& connection, const Status& why
 void DestinationRun::Tick() {
   if (move_ == nullptr) return;
   const uint64_t bytes = move_->bytes_done();
+  KeepArrived(move_->arrived());
   const os::Clock::time_point now = os::Clock::now();
   if (const uint64_t life = move_->life(); life != life_seen_) {
     life_seen_ = life;
@@ -268,8 +304,11 @@ os::Clock::duration DestinationRun::LostFor() const {
 }
 
 bool DestinationRun::MayWait(bool arrived) const {
-  return arrived && !params_.plan.link.empty() && cancelled_.ok() &&
-         LostFor() < needs_.context.options.resume_for;
+  const bool by_link = IsUnplanned() || !params_.plan.link.empty();
+  // What an earlier process began waits a little in any case: its peers have not met it yet.
+  const auto& options = needs_.context.options;
+  const auto patience = arrived ? options.resume_for : options.stall_timeout;
+  return (arrived || IsUnplanned()) && by_link && cancelled_.ok() && LostFor() < patience;
 }
 
 void DestinationRun::NoteArrived(uint64_t arrived) {
@@ -279,9 +318,16 @@ void DestinationRun::NoteArrived(uint64_t arrived) {
   const uint64_t whole = std::min(arrived, payload - 1) / kResumeGrain * kResumeGrain;
   if (whole <= arrived_) return;
   arrived_ = whole;
+  KeepArrived(arrived_);
   record().info.bytes_done = std::max(record().info.bytes_done, arrived_);
   tries_ = 0;
   lost_ = OkStatus();
+}
+
+void DestinationRun::KeepArrived(uint64_t arrived) {
+  if (!params_.kept || arrived < kept_at_ + kResumeGrain) return;
+  kept_at_ = arrived;
+  needs_.kept.PutArrived(params_.request.id, arrived);
 }
 
 void DestinationRun::NoteAttempt(const std::string& outcome, uint64_t bytes) {
@@ -324,20 +370,22 @@ void DestinationRun::BeginWhenConnected(const Status& failure) {
                          : std::min(kTryPause * (1 << std::min(tries_ - 2, 8)), kLongestTryPause);
   needs_.context.loop.RunAfter(pause, [self = shared_from_this(), failure] {
     if (self->ended_) return;
-    self->needs_.peers.WhenConnected(self->params_.request.reservation.source.node,
-                                     [self, failure](const Result<PeerApi*>& peer) {
-                                       if (self->ended_) return;
-                                       if (peer.ok()) {
-                                         self->between_ = false;
-                                         return self->Begin();
-                                       }
-                                       const bool down =
-                                           peer.status().reason() == reasons::kPeerDown;
-                                       if (!down || !self->MayWait(self->SomeArrived()))
-                                         return self->End(failure);
-                                       self->tries_ = std::max(self->tries_, 2);
-                                       self->BeginWhenConnected(failure);
-                                     });
+    self->needs_.peers.WhenConnected(
+        self->params_.request.reservation.source.node,
+        [self, failure](const Result<PeerApi*>& peer) {
+          if (self->ended_) return;
+          if (peer.ok()) {
+            if (self->IsUnplanned()) return self->PlanAndBegin();
+            self->between_ = false;
+            return self->Begin();
+          }
+          // One that calls this node has no address until it does.
+          const bool unmet = self->IsUnplanned() && peer.status().code() == Code::kNotFound;
+          const bool down = unmet || peer.status().reason() == reasons::kPeerDown;
+          if (!down || !self->MayWait(self->SomeArrived())) return self->End(failure);
+          self->tries_ = std::max(self->tries_, 2);
+          self->BeginWhenConnected(failure);
+        });
   });
 }
 
@@ -375,8 +423,10 @@ void DestinationRun::Note(MoveOutcome outcome) {
   receipt.steps = std::move(outcome.steps);
   if (arrived_ > 0) {
     carried_.AddTo(&receipt);
-    receipt.evidence["resumed"] = "at byte " + std::to_string(arrived_) + ", after " +
-                                  std::to_string(carried_.tries) + " lost connections";
+    receipt.evidence["resumed"] =
+        "at byte " + std::to_string(arrived_) + ", after " +
+        (learn_ ? "a restart of node " + needs_.context.node() + "'s daemon and " : "") +
+        std::to_string(carried_.tries) + " lost connections";
   }
   receipt.emulated = std::any_of(receipt.steps.begin(), receipt.steps.end(),
                                  [](const ExecutedStep& step) { return step.step.emulated; });
@@ -475,6 +525,7 @@ void DestinationRun::TellArrival() {
 
 void DestinationRun::End(const Status& status) {
   if (std::exchange(ended_, true)) return;
+  if (params_.kept) needs_.kept.EraseArriving(params_.request.id);
   needs_.context.loop.CancelTimer(deadline_timer_);
   params_.destination.span.region.reset();
   if (params_.source_area) params_.source_area->span.region.reset();

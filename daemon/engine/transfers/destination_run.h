@@ -14,6 +14,7 @@
 #include "daemon/engine/probing/path_rates.h"
 #include "daemon/engine/probing/rate_watch.h"
 #include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/kept.h"
 #include "daemon/engine/staging/checksum.h"
 #include "daemon/engine/transfers/moves.h"
 #include "daemon/engine/transfers/reporter.h"
@@ -35,6 +36,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
     // When the source is on this node too: its bytes, held like the destination's.
     std::optional<BufferId> source_buffer;
     std::optional<Area> source_area;
+    bool kept = false;         // its record outlives this process
     bool tell = true;          // whether it is an arrival by itself: not a part of several buffers'
     Arrivals::Room room = {};  // where its arrival must not be left out
   };
@@ -49,6 +51,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
     PathRates& path_rates;
     RateWatch& rate_watch;
     Moves& moves;
+    Kept& kept;
   };
 
   DestinationRun(const Needs& needs, Params params);
@@ -58,6 +61,11 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
                                                   const ScatterRef& ranges, const Policy&,
                                                   std::vector<plan::Exclusion> excluded)>;
   void Start(std::shared_ptr<Reporter> reporter, Replan replan);
+  // Instead, of one that an earlier process of this daemon has begun, by that path: goes on behind
+  // the bytes that have arrived, once the source's node answers. `learn` then says by which path.
+  using Learn = std::function<void(Reply<plan::Path>)>;
+  void Resume(std::shared_ptr<Reporter> reporter, Replan replan, Learn learn, uint64_t arrived,
+              const std::string& path);
 
   void Cancel(const Status& why) override;
   void Tick() override;
@@ -81,6 +89,11 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   bool SomeArrived() const;
   os::Clock::duration LostFor() const;
   void NoteArrived(uint64_t arrived);
+  // For the next process of this daemon, where the transfer may go on in that.
+  void KeepArrived(uint64_t arrived);
+  // Whether the path is to be found first, since an earlier process began the transfer.
+  bool IsUnplanned() const { return params_.plan.path.empty(); }
+  void PlanAndBegin();
   void NoteAttempt(const std::string& outcome, uint64_t bytes);
   void Verify(MoveOutcome outcome);
   void Compare(const Result<std::string>& source, const Result<std::string>& here);
@@ -114,6 +127,8 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   Params params_;
   std::shared_ptr<Reporter> reporter_;
   Replan replan_;
+  Learn learn_;           // only of what an earlier process began
+  uint64_t kept_at_ = 0;  // of `arrived_`, what is recorded
   std::shared_ptr<Move> move_;
   std::vector<plan::Exclusion> excluded_;
   os::Clock::time_point accepted_;

@@ -321,19 +321,112 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
                                    {"from", record->info.source.ToString()},
                                    {"to", record->info.destination.ToString()},
                                    {"path", params.plan.path}});
-  auto reporter = std::make_shared<Reporter>(needs_.runs.context, needs_.runs.peers,
-                                             needs_.runs.transfers, request.id);
-  if (whole.empty()) reporter->AddObserver(caller);
-  reporter->AddObserver(source.source.node);
+  params.kept = whole.empty() && ranges == nullptr && inside == nullptr &&
+                Record(caller, request, *buffer, record->info);
   auto run = std::make_shared<DestinationRun>(needs_.runs, std::move(params));
   needs_.runs.transfers.BeginRun(*record, run);
   const TransferInfo accepted = record->info;
-  run->Start(std::move(reporter),
-             [this](const Reservation& from, const Area& to, const ScatterRef& ranges,
-                    const Policy& policy, std::vector<plan::Exclusion> excluded) {
-               return MakePlan(from, to, ranges, policy, std::move(excluded));
-             });
+  run->Start(ReporterOf(request.id, whole.empty() ? caller : std::string(), source.source.node),
+             ReplanOf());
   return accepted;
+}
+
+std::shared_ptr<Reporter> Destinations::ReporterOf(const TransferId& id, const std::string& caller,
+                                                   const std::string& source_node) const {
+  auto reporter =
+      std::make_shared<Reporter>(needs_.runs.context, needs_.runs.peers, needs_.runs.transfers, id);
+  if (!caller.empty()) reporter->AddObserver(caller);
+  reporter->AddObserver(source_node);
+  return reporter;
+}
+
+DestinationRun::Replan Destinations::ReplanOf() {
+  return [this](const Reservation& from, const Area& to, const ScatterRef& ranges,
+                const Policy& policy, std::vector<plan::Exclusion> excluded) {
+    return MakePlan(from, to, ranges, policy, std::move(excluded));
+  };
+}
+
+bool Destinations::Record(const std::string& caller, const StartRequest& request,
+                          const Buffer& buffer, const TransferInfo& info) const {
+  const bool simple = !request.series && !request.asked.deadline && request.asked.message.empty() &&
+                      request.reservation.source.file.empty() && !buffer.keep_arrivals;
+  if (buffer.held == nullptr || HasGaps(buffer) || !simple) return false;
+  ArrivingRecord record{request, caller, info.plan->path, info.create_time};
+  record.request.asked.destination = info.destination;
+  record.request.asked.destination.buffer = buffer.id.ToString();
+  needs_.runs.kept.Put(record);
+  return true;
+}
+
+void Destinations::Resume(const ArrivingRecord& begun, uint64_t arrived) {
+  const StartRequest& request = begun.request;
+  Transfers& transfers = needs_.runs.transfers;
+  const Endpoint& end = request.asked.destination;
+  Buffer* const buffer = needs_.runs.buffers.FindById(BufferId::Parse(end.buffer));
+  const ByteRange range{*end.offset_bytes, *end.bytes};
+  const Owner owner{request.uid, begun.caller};
+  Result<Ledger::Charge> charge = transfers.Take(owner, begun.caller, true, 0);
+  if (buffer == nullptr || !Contains({0, buffer->bytes}, range) || !charge.ok()) {
+    return needs_.runs.kept.EraseArriving(request.id);
+  }
+  Result<MemoryPlace> place = PlaceOf(*buffer, range, nullptr);
+  if (!place.ok()) return needs_.runs.kept.EraseArriving(request.id);
+  DestinationRun::Params params;
+  params.request = request;
+  params.buffer = buffer->id;
+  params.destination = AreaOf(*buffer, std::move(*place));
+  params.kept = true;
+  TransferInfo info;
+  info.id = request.id;
+  info.role = TransferRole::kDestination;
+  info.state = TransferState::kRunning;
+  info.source = request.reservation.source;
+  info.destination = {needs_.runs.context.node(), buffer->name, range.offset, range.bytes};
+  info.bytes = range.bytes;
+  info.owner = owner.ToString();
+  info.create_time = begun.create_time;
+  Result<TransferRecord*> record =
+      transfers.Add(std::move(info), owner, begun.caller, std::move(*charge));
+  if (!record.ok()) return needs_.runs.kept.EraseArriving(request.id);
+  // Its caller has waited since then.
+  const auto waited = std::max<WallTime::duration>(
+      std::chrono::system_clock::now() - begun.create_time, WallTime::duration(0));
+  (*record)->created -= std::chrono::duration_cast<os::Clock::duration>(waited);
+  (*record)->asked = (*record)->created;
+  needs_.runs.buffers.Hold(params.buffer, request.id);
+  log::Info("a transfer of the earlier daemon goes on",
+            {{"transfer", request.id.str()},
+             {"source", (*record)->info.source.ToString()},
+             {"from", std::to_string(arrived)}});
+  auto run = std::make_shared<DestinationRun>(needs_.runs, std::move(params));
+  transfers.BeginRun(**record, run);
+  run->Resume(
+      ReporterOf(request.id, begun.caller, request.reservation.source.node), ReplanOf(),
+      [this, caller = begun.caller, request](Reply<plan::Path> reply) {
+        Learn(caller, request, std::move(reply));
+      },
+      arrived, begun.path);
+}
+
+void Destinations::Learn(const std::string& caller, const StartRequest& request,
+                         Reply<plan::Path> reply) {
+  const std::string source_node = request.reservation.source.node;
+  auto learn = [this, caller, request, source_node, reply = std::move(reply)]() mutable {
+    const Result<std::vector<plan::Wire>> unknowns = Unknowns(caller, request);
+    if (!unknowns.ok()) return reply(unknowns.status());
+    needs_.probes.Await(
+        source_node, *unknowns, [this, caller, request, reply = std::move(reply)]() mutable {
+          const Result<Checked> checked = Check(caller, request, true);
+          if (!checked.ok()) return reply(checked.status());
+          reply(MakePlan(request.reservation, checked->area, nullptr, request.asked.policy, {}));
+        });
+  };
+  // A third node's users are known by what that node says of itself.
+  const bool third = caller != source_node && !needs_.runs.context.IsSelf(caller);
+  if (!third) return learn();
+  needs_.runs.peers.WhenConnected(
+      caller, [learn = std::move(learn)](const Result<PeerApi*>&) mutable { learn(); });
 }
 
 std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,

@@ -37,10 +37,22 @@ class Destinations {
   // `budget`: that of all parts, where they are checked one after the other.
   Result<TransferInfo> Accept(const std::string& caller, const StartRequest& request,
                               const TransferId& whole = {}, OverlapBudget* budget = nullptr);
+  // One that an earlier process of this daemon accepted goes on, with so many bytes of its
+  // beginning arrived. Nothing where its buffer is gone: then nothing is known of it.
+  void Resume(const ArrivingRecord& begun, uint64_t arrived);
   // What has to be known about the ways between the two nodes before a plan is made.
   Result<std::vector<plan::Wire>> Unknowns(const std::string& caller, const StartRequest& request);
 
  private:
+  // By which path, once all is known that decides it, and the right to write has been checked
+  // again.
+  void Learn(const std::string& caller, const StartRequest& request, Reply<plan::Path> reply);
+  // For the next process of this daemon; whether it may go on in that.
+  bool Record(const std::string& caller, const StartRequest& request, const Buffer& buffer,
+              const TransferInfo& info) const;
+  std::shared_ptr<Reporter> ReporterOf(const TransferId& id, const std::string& caller,
+                                       const std::string& source_node) const;
+  DestinationRun::Replan ReplanOf();
   // The destination's side of a request that may be carried out.
   struct Checked {
     Buffer* buffer = nullptr;

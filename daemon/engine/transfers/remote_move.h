@@ -67,6 +67,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   uint64_t bytes_done() const override {
     return chain_ == nullptr ? moved_ : skip_ + chain_->bytes_done();
   }
+  uint64_t arrived() const override { return chain_ == nullptr ? 0 : chain_->arrived(); }
   std::vector<LaneBytes> lanes() const override;
   uint64_t life() const override;
   std::string waits_for() const override;

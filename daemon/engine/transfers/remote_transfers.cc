@@ -83,7 +83,11 @@ void RemoteTransfers::Ask(const TransferId& id, const std::string& node) {
     const auto found = awaited_.find(id);
     if (asked == nullptr || found == awaited_.end()) return;
     if (said.ok()) return Apply(*asked, *said);
-    if (said.status().code() != Code::kNotFound || ++found->second.unknown < kMaxUnknown) return;
+    if (said.status().code() != Code::kNotFound) return;
+    if (const Status restarted = found->second.restarted; !restarted.ok()) {
+      return Forgotten(id, restarted);
+    }
+    if (++found->second.unknown < kMaxUnknown) return;
     Forgotten(id, said.status().WithContext("node " + node + " does not know the transfer"));
   });
 }
@@ -211,10 +215,11 @@ void RemoteTransfers::PeerMet(const std::string& node, bool restarted) {
     TransferRecord* record = transfers_.Find(id);
     if (record == nullptr) continue;
     if (restarted) {
-      Forgotten(id, {Code::kAborted, reasons::kPeerRestarted,
-                     "node " + node + ", which decides this transfer's outcome, has restarted",
-                     "its buffers are lost: create them and start the transfer again"});
-      continue;
+      awaited_.at(id).restarted = {
+          Code::kAborted, reasons::kPeerRestarted,
+          "node " + node +
+              ", which decides this transfer's outcome, has restarted and does not know it",
+          "look there for its buffers, create those that are lost, and start the transfer again"};
     }
     Ask(id, node);
   }

@@ -103,7 +103,8 @@ TEST_CASE("what is no record is refused, whatever it is") {
   const std::string whole = ToText(Sample());
   for (size_t cut = 0; cut < whole.size(); ++cut) CheckUnread(whole.substr(0, cut));
   // Each of its parts as something else.
-  for (const char* part : {"\"17.4\"", "\"weights\"", "\"1000@east\"", "\"cuda\"", "\"cuda-vmm\""}) {
+  for (const char* part :
+       {"\"17.4\"", "\"weights\"", "\"1000@east\"", "\"cuda\"", "\"cuda-vmm\""}) {
     std::string other = whole;
     other.replace(other.find(part), std::string(part).size(), "[7]");
     CheckUnread(other);
