@@ -134,7 +134,7 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
               probes,  path_rates, transfers, remote_transfers, orders, series,
               rings,   openings,   mappings,  removal,          tally,  drain,
               exports}),
-      figures({context, tally, transfers, rings, slots, buffers, peers, probes}),
+      figures({context, tally, transfers, rings, slots, buffers, kept, peers, probes}),
       status({context, catalog, peers, planning, transfers, tally, figures}) {}
 
 // What one part does when another one's things come or go.

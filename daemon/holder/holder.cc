@@ -82,8 +82,12 @@ void Holder::Answer(int connection, const Message& asked, os::Packet& packet) {
   } else if (asked.protocol == kProtocol && connection == daemon_) {
     if (asked.what == What::kNext) return SendNext(connection, asked.number);
     if (asked.what == What::kHold) answer = Hold(asked, packet);
-    if (asked.what == What::kRelease) {
-      held_.erase(asked.number);
+    if (asked.what == What::kRelease || asked.what == What::kReleaseAll) {
+      if (asked.what == What::kRelease) {
+        held_.erase(asked.number);
+      } else {
+        held_.clear();
+      }
       answer.what = What::kDone;
     }
   }

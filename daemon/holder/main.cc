@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -56,6 +57,12 @@ bool GoOnInBackground() {
   return told;
 }
 
+// Whether that is the file at the path, and not another process's by now.
+bool IsFile(const char* path, const struct stat& file) {
+  struct stat now {};
+  return ::stat(path, &now) == 0 && now.st_dev == file.st_dev && now.st_ino == file.st_ino;
+}
+
 int Fail(const Status& status) {
   std::fprintf(stderr, "onecopy-holder: %s\n", status.ToString().c_str());
   return ExitStatusOf(status.code());
@@ -74,14 +81,16 @@ int main(int argc, char** argv) {
   UseAllDescriptors();
   // Before there is anything that a fork would share: the loop's descriptors are this process's.
   onecopy::os::EventLoop loop;
+  struct stat own {};
   auto holder = onecopy::holder::Holder::Serve(loop, argv[first], [&] {
     if (!background) return;
     // While connections still reach this process: a daemon that has just connected starts another
     // holder only once this one has ended, and must not lose that one's file.
-    ::unlink(argv[first]);
+    if (IsFile(argv[first], own)) ::unlink(argv[first]);
     loop.Stop();
   });
   if (!holder.ok()) return Fail(holder.status());
+  if (::stat(argv[first], &own) != 0) own = {};
   if (background && !GoOnInBackground()) return ExitStatusOf(Code::kResourceExhausted);
   ::sd_notify(0, "READY=1");
   loop.Run();

@@ -61,7 +61,11 @@ Result<HolderLink> HolderLink::Connect(const std::string& path, std::chrono::mil
                     "restart onecopy-holder; what it holds is lost then");
     }
     // A process that was killed closes its files a little after its lock on the run directory.
-    if (Clock::now() >= until) return Gone("at " + path + " serves another daemon");
+    if (Clock::now() >= until) {
+      return Status(Code::kAborted, reasons::kNotServed,
+                    "the holder at " + path + " serves another daemon",
+                    "wait until that has ended, or give each daemon its own --run-dir");
+    }
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -92,7 +96,9 @@ Result<HolderLink::Answer> HolderLink::Ask(const Message& question, int fd) {
     if (left <= 0) {
       // What it answers later would be taken for the answer to the next question.
       ::shutdown(socket_.get(), SHUT_RDWR);
-      return Gone("has not answered within 5 s");
+      return Status(Code::kDeadlineExceeded, reasons::kNotServed,
+                    "the holder of this node's memory has not answered within 5 s",
+                    "try again; if it is stopped, let it go on");
     }
     pollfd waiting{socket_.get(), POLLIN, 0};
     (void)::poll(&waiting, 1, static_cast<int>(left));
@@ -109,6 +115,8 @@ Status HolderLink::Hold(uint64_t number, int fd) {
   }
   return Gone("refuses a descriptor");
 }
+
+Status HolderLink::ReleaseAll() { return Ask(Question(What::kReleaseAll)).status(); }
 
 Status HolderLink::Release(uint64_t number) {
   return Ask(Question(What::kRelease, number)).status();

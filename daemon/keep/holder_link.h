@@ -17,9 +17,9 @@ namespace onecopy::keep {
 // One thread at a time. Each call waits for the holder's answer, a few seconds at most.
 class HolderLink {
  public:
-  // UNAVAILABLE where no holder listens, or the one there still serves another daemon after
-  // `patience`; PERMISSION_DENIED for another user's; FAILED_PRECONDITION (NOT_SERVED) for one of
-  // another protocol.
+  // UNAVAILABLE where no holder listens; ABORTED where the one there still serves another daemon
+  // after `patience`, DEADLINE_EXCEEDED where it does not answer; PERMISSION_DENIED for another
+  // user's; FAILED_PRECONDITION (NOT_SERVED) for one of another protocol.
   static Result<HolderLink> Connect(const std::string& path, std::chrono::milliseconds hold_for,
                                     std::chrono::milliseconds patience);
 
@@ -27,6 +27,7 @@ class HolderLink {
 
   Status Hold(uint64_t number, int fd);
   Status Release(uint64_t number);
+  Status ReleaseAll();
   // All that is held, as copies.
   Result<std::map<uint64_t, os::UniqueFd>> TakeAll();
 

@@ -38,6 +38,13 @@ struct Entry {
   }
 };
 
+Entry EntryOf(std::string_view key, std::string_view value) {
+  Entry entry;
+  entry.key_bytes = static_cast<uint32_t>(key.size());
+  entry.value_bytes = static_cast<uint32_t>(value.size());
+  return entry;
+}
+
 Status NoJournal(const std::string& why) {
   return {Code::kInvalidArgument, reasons::kBadHandle,
           "the records of the earlier daemon cannot be read: " + why};
@@ -119,6 +126,7 @@ void Journal::Read() {
     at += entry.bytes();
   }
   unread_ = end - at;
+  for (const auto& [key, value] : records_) live_ += EntryOf(key, value).bytes();
   // What is written from now on stands behind what could be read.
   if (unread_ > 0) head().counts.store((counts & kSecondHalf) | at, std::memory_order_release);
 }
@@ -126,9 +134,8 @@ void Journal::Read() {
 bool Journal::Append(std::string_view key, std::string_view value, bool erase) {
   const uint64_t counts = head().counts.load(std::memory_order_relaxed);
   const uint64_t at = counts & ~kSecondHalf;
-  Entry entry;
-  entry.key_bytes = static_cast<uint32_t>(key.size());
-  entry.value_bytes = erase ? kErased : static_cast<uint32_t>(value.size());
+  Entry entry = EntryOf(key, value);
+  if (erase) entry.value_bytes = kErased;
   if (entry.bytes() > head().half_bytes - at) return false;
   std::byte* const place = Half(counts & kSecondHalf) + at;
   std::memcpy(place + sizeof entry, key.data(), key.size());
@@ -139,42 +146,50 @@ bool Journal::Append(std::string_view key, std::string_view value, bool erase) {
   return true;
 }
 
-bool Journal::Compact() {
+void Journal::Compact() {
   const uint64_t counts = head().counts.load(std::memory_order_relaxed);
   const uint64_t other = (counts & kSecondHalf) ^ kSecondHalf;
-  uint64_t bytes = 0;
+  std::byte* const begin = Half(other);
+  std::byte* place = begin;
   for (const auto& [key, value] : records_) {
-    bytes += Entry{static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size())}.bytes();
-  }
-  // Half full at most, so that it is not done again for each change.
-  if (bytes > head().half_bytes / 2) return false;
-  std::byte* place = Half(other);
-  for (const auto& [key, value] : records_) {
-    Entry entry{static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size())};
+    Entry entry = EntryOf(key, value);
     std::memcpy(place + sizeof entry, key.data(), key.size());
     std::memcpy(place + sizeof entry + key.size(), value.data(), value.size());
     entry.check = entry.CheckOf(place + sizeof entry);
     std::memcpy(place, &entry, sizeof entry);
     place += entry.bytes();
   }
+  const auto bytes = static_cast<uint64_t>(place - begin);
   head().counts.store(other | bytes, std::memory_order_release);
-  return true;
 }
 
-Status Journal::Put(const std::string& key, const std::string& value) {
-  const bool fits = key.size() < kErased && value.size() < kErased;
-  if (!fits || (!Append(key, value, false) && !(Compact() && Append(key, value, false)))) {
+Status Journal::Put(const std::string& key, const std::string& value, bool minor) {
+  const uint64_t most = head().half_bytes / (minor ? 4 : 2);
+  const auto before = records_.find(key);
+  const uint64_t replaced = before == records_.end() ? 0 : EntryOf(key, before->second).bytes();
+  // Both lengths are far below what a head of an entry can say.
+  const bool fits = key.size() <= most && value.size() <= most;
+  const uint64_t live = fits ? live_ - replaced + EntryOf(key, value).bytes() : 0;
+  if (!fits || live > most) {
     return {Code::kResourceExhausted, reasons::kNoMemory,
             "there is no room for more records that outlive the daemon"};
   }
+  if (!Append(key, value, false)) {
+    Compact();
+    (void)Append(key, value, false);  // what counts is half of it at most, and this is less
+  }
   records_[key] = value;
+  live_ = live;
   return OkStatus();
 }
 
 void Journal::Erase(const std::string& key) {
-  if (records_.erase(key) == 0) return;
+  const auto found = records_.find(key);
+  if (found == records_.end()) return;
+  live_ -= EntryOf(key, found->second).bytes();
+  records_.erase(found);
   // Where it does not fit, all that still counts goes to the other half, and this does not.
-  if (!Append(key, {}, true)) (void)Compact();
+  if (!Append(key, {}, true)) Compact();
 }
 
 }  // namespace onecopy::keep

@@ -34,9 +34,10 @@ class Journal {
   // Of the file, behind the first change that could not be read; 0 where all could.
   uint64_t unread_bytes() const { return unread_; }
 
-  // RESOURCE_EXHAUSTED (NO_MEMORY) where the file has no room: nothing has changed then.
-  Status Put(const std::string& key, const std::string& value);
-  void Erase(const std::string& key);
+  // RESOURCE_EXHAUSTED (NO_MEMORY) where what counts would fill more than half of a half: nothing
+  // has changed then. `minor`: of half as much, so that there is always room for what is not.
+  Status Put(const std::string& key, const std::string& value, bool minor = false);
+  void Erase(const std::string& key);  // always finds room
 
  private:
   struct Head;
@@ -47,11 +48,12 @@ class Journal {
   std::byte* Half(uint64_t which) const;
   void Read();
   bool Append(std::string_view key, std::string_view value, bool erase);
-  bool Compact();
+  void Compact();
 
   os::UniqueFd file_;
   os::Mapping mapping_;
   Records records_;
+  uint64_t live_ = 0;  // bytes that these take in a half
   uint64_t unread_ = 0;
 };
 

@@ -18,14 +18,14 @@ constexpr char kLost[] = "buffers will not survive a restart of the daemon";
 Result<std::unique_ptr<Keeper>> Keeper::Open(Options options) {
   std::unique_ptr<Keeper> keeper(new Keeper(std::move(options)));
   Result<HolderLink> link = keeper->Connect();
-  Status status = link.ok() ? keeper->Adopt(std::move(*link)) : link.status();
-  if (keeper->journal_ == nullptr) {
-    ONECOPY_ASSIGN_OR_RETURN(keeper->journal_, Journal::Make());
+  if (link.ok()) {
+    ONECOPY_RETURN_IF_ERROR(keeper->Adopt(std::move(*link)));
+    return keeper;
   }
-  if (!status.ok()) {
-    const MutexLock lock(keeper->mutex_);
-    (void)keeper->Lose(status);
-  }
+  if (link.status().code() != Code::kUnavailable) return link.status();
+  ONECOPY_ASSIGN_OR_RETURN(keeper->journal_, Journal::Make());
+  const MutexLock lock(keeper->mutex_);
+  (void)keeper->Lose(link.status());
   return keeper;
 }
 
@@ -66,7 +66,7 @@ Status Keeper::Adopt(HolderLink link) {
     }
   }
   if (journal_ == nullptr) {
-    for (const auto& [number, fd] : all) ONECOPY_RETURN_IF_ERROR(link.Release(number));
+    ONECOPY_RETURN_IF_ERROR(link.ReleaseAll());
     all.clear();
     ONECOPY_ASSIGN_OR_RETURN(journal_, Journal::Make());
     ONECOPY_RETURN_IF_ERROR(link.Hold(kRecords, journal_->fd()));
@@ -91,7 +91,7 @@ Status Keeper::Hold(uint64_t number, int fd) {
   const MutexLock lock(mutex_);
   if (!lost_.ok()) return lost_;
   const Status held = link_->Hold(number, fd);
-  return held.code() == Code::kUnavailable ? Lose(held) : held;
+  return held.ok() || held.code() == Code::kResourceExhausted ? held : Lose(held);
 }
 
 void Keeper::Release(uint64_t number) {
@@ -104,8 +104,7 @@ void Keeper::Release(uint64_t number) {
 Status Keeper::Renew() {
   ONECOPY_ASSIGN_OR_RETURN(HolderLink link, Connect());
   // Another one's, or this daemon's from before: the engine holds anew what still counts.
-  ONECOPY_ASSIGN_OR_RETURN(const auto all, link.TakeAll());
-  for (const auto& [number, fd] : all) ONECOPY_RETURN_IF_ERROR(link.Release(number));
+  ONECOPY_RETURN_IF_ERROR(link.ReleaseAll());
   ONECOPY_RETURN_IF_ERROR(link.Hold(kRecords, journal_->fd()));
   const MutexLock lock(mutex_);
   link_ = std::move(link);
@@ -119,8 +118,8 @@ int Keeper::lost_fd() const {
   return link_ ? link_->fd() : -1;
 }
 
-Status Keeper::Put(const std::string& key, const std::string& value) {
-  return journal_->Put(key, value);
+Status Keeper::Put(const std::string& key, const std::string& value, bool minor) {
+  return journal_->Put(key, value, minor);
 }
 
 void Keeper::Erase(const std::string& key) { journal_->Erase(key); }

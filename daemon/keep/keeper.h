@@ -26,8 +26,9 @@ class Keeper final : public engine::KeeperApi {
     std::chrono::milliseconds busy_patience{10'000};
   };
 
-  // Where no holder can be reached, the log says why, and so does every Hold, until Renew has found
-  // one. Fails only where there is no memory for the records: RESOURCE_EXHAUSTED.
+  // Where no holder listens, the log says why, and so does every Hold, until Renew has found one.
+  // Fails where there is one, but what it has cannot be had now: to go on would lose it. As
+  // HolderLink::Connect; RESOURCE_EXHAUSTED.
   static Result<std::unique_ptr<Keeper>> Open(Options options);
 
   Left TakeLeft() override;
@@ -35,7 +36,7 @@ class Keeper final : public engine::KeeperApi {
   void Release(uint64_t number) override;
   Status Renew() override;
   int lost_fd() const override;
-  Status Put(const std::string& key, const std::string& value) override;
+  Status Put(const std::string& key, const std::string& value, bool minor) override;
   void Erase(const std::string& key) override;
 
   // Under which the records are held; those of memory are larger.

@@ -123,6 +123,10 @@ void AddDaemon(const Figures& figures, Families& families) {
           UnixSeconds(figures.start_time)));
   families.push_back(One(Gauge("onecopy_draining", "1 while the daemon takes no new transfers."),
                          figures.draining ? 1 : 0));
+  families.push_back(One(Gauge("onecopy_holder_lost",
+                               "1 while [restart] holder is set and no holder answers: buffers "
+                               "would not survive a restart."),
+                         figures.holder_lost ? 1 : 0));
   Family expiry =
       Gauge("onecopy_certificate_expiry_timestamp_seconds",
             "When the first certificate or revocation list of this kind expires, in Unix time.");

@@ -17,6 +17,7 @@
 #include "tests/support/fake_cuda.h"
 #include "tests/support/holder.h"
 #include "tests/support/pattern.h"
+#include "tests/support/scrape.h"
 
 namespace restart_test {
 namespace {
@@ -282,7 +283,10 @@ TEST_CASE("a daemon of another name gets nothing of the one before") {
 
 TEST_CASE("without a holder the daemon serves, and says that its buffers will not survive") {
   TempFolder folder;
-  Node west("west", {.config = "[restart]\nholder = \"" + (folder / "none.sock") + "\"\n"});
+  Node west("west", {.config = "[restart]\nholder = \"" + (folder / "none.sock") + "\"\n",
+                     .metrics = "127.0.0.1:0"});
+  const auto lost = [&] { return ScrapeOf(west.metrics()).Sum("onecopy_holder_lost") > 0; };
+  CHECK(lost());
   CHECK(west.Log().find("buffers will not survive a restart of the daemon") != std::string::npos);
   west.Do({"buffer", "create", "a", "--size", "1000", "--memory", "host"});
   CHECK(west.Log().find("a buffer will not survive a restart of the daemon buffer=a") !=
@@ -290,6 +294,7 @@ TEST_CASE("without a holder the daemon serves, and says that its buffers will no
   // It is started later, as a service may be.
   Process holder({.program = "onecopy-holder", .arguments = {folder / "none.sock"}});
   WaitUntil("the buffer is held", [&] { return MemoryFilesOf(holder.pid()) == 2; });
+  WaitUntil("the metrics say so", [&] { return !lost(); });
   WaitUntil("the log says so", [&] {
     return west.Log().find("buffers survive a restart of the daemon again") != std::string::npos;
   });

@@ -36,8 +36,8 @@ class KeeperApi {
   // Renew has succeeded. -1: it is gone already.
   virtual int lost_fd() const = 0;
 
-  // Engine thread; no system call. RESOURCE_EXHAUSTED.
-  virtual Status Put(const std::string& key, const std::string& value) = 0;
+  // Engine thread; no system call. RESOURCE_EXHAUSTED; `minor` ones leave room for others.
+  virtual Status Put(const std::string& key, const std::string& value, bool minor) = 0;
   virtual void Erase(const std::string& key) = 0;
 };
 

@@ -286,7 +286,10 @@ Result<BufferInfo> Buffers::Add(Buffer draft, std::unique_ptr<Region> region,
     return Status(Code::kAborted, reasons::kOwnerDied,
                   "the client went away while its memory was registered");
   }
-  return Describe(PlaceNamed(std::move(draft)));
+  const Buffer& buffer = PlaceNamed(std::move(draft));
+  const HeldRef& held = buffer.held;
+  if (held != nullptr && held->form.number != 0 && !held->form.why.empty()) kept_.HoldLater();
+  return Describe(buffer);
 }
 
 std::string Buffers::ChooseName(const SessionId& session) {
@@ -602,7 +605,8 @@ Result<Page<BufferInfo>> Buffers::ListAll(const PageRequest& page) const {
 
 void Buffers::Clear() {
   for (const Slot& slot : slots_) {
-    if (slot.buffer && slot.buffer->held != nullptr) slot.buffer->region->Leave();
+    const HeldRef& held = slot.buffer ? slot.buffer->held : nullptr;
+    if (held != nullptr && held->form.why.empty()) slot.buffer->region->Leave();
   }
   figures_ = {};
   by_name_.clear();

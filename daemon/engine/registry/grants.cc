@@ -76,7 +76,8 @@ bool Grants::Restore(const Buffer& buffer, const GrantRecord& record) {
                                                         std::chrono::system_clock::now());
     if (left.count() <= 0) return false;
   }
-  if (!Contains({0, buffer.bytes}, record.range) || grants_.contains(record.id.str())) return false;
+  if (!kept_.Tells(record.to) || grants_.contains(record.id.str())) return false;
+  if (!Contains({0, buffer.bytes}, record.range)) return false;
   const Owner payer = PayerAt(context_.node(), buffer.owner.node, buffer.owner);
   Result<Ledger::Charge> charge = context_.ledger.Take(Charged::kGrants, payer, true);
   if (!charge.ok()) return false;

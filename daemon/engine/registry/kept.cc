@@ -14,20 +14,26 @@ namespace {
 
 constexpr std::chrono::seconds kRenewPause{1};
 constexpr char kKeeping[] = "keeping";  // the worker's queue
+// Of users that a certificate names, which are the same for ever.
+constexpr char kUsersByCertificate[] = "cert";
 constexpr char kEndsWithDaemon[] = "a buffer will not survive a restart of the daemon";
 
 }  // namespace
 
+bool Kept::Tells(const Owner& owner) const {
+  return !owner.uid.foreign() || !context_.IsSelf(owner.node) ||
+         owner.uid.namespaces == kUsersByCertificate;
+}
+
 HeldRef Kept::Begin(const Owner& owner) {
   if (!on()) return nullptr;
   auto held = std::make_shared<Held>();
-  // The kernel may give the numbers of those namespaces to others while no daemon holds them.
-  if (owner.uid.foreign() && context_.IsSelf(owner.node)) {
+  if (Tells(owner)) {
+    held->form.number = next_++;
+  } else {
     held->form.why =
         "its owner is a user of a container, whom the next daemon could not tell from "
         "users of later containers";
-  } else {
-    held->form.number = next_++;
   }
   return held;
 }
@@ -71,37 +77,54 @@ void Kept::Adopt(Region& region, const HeldRef& held) const {
 }
 
 void Kept::Put(const BufferRecord& record) {
-  if (on()) PutText(KeyOf(record.id), ToText(record), "buffer " + record.name);
+  if (!on()) return;
+  const Weight weight = record.view_of ? Weight::kMinor : Weight::kMajor;
+  PutText(KeyOf(record.id), ToText(record), "buffer " + record.name, weight);
 }
 
 void Kept::Put(const GrantRecord& record) {
-  if (on()) PutText(KeyOf(record.id), ToText(record), record.id.str());
+  if (!on() || !Tells(record.to)) return;
+  PutText(KeyOf(record.id), ToText(record), record.id.str(), Weight::kMajor);
 }
 
-void Kept::Put(const TicketRecord& record) {
-  if (on()) PutText(KeyOf(record.transfer), ToText(record), "transfer " + record.transfer.str());
+uint64_t Kept::Put(const TicketRecord& record) {
+  if (!on() || !Tells(record.owner)) return 0;
+  const uint64_t number = next_ticket_++;
+  const std::string what = "transfer " + record.transfer.str();
+  return PutText(KeyOfTicket(number), ToText(record), what, Weight::kMinor) ? number : 0;
 }
 
 void Kept::Put(const ArrivingRecord& record) {
   const std::string& id = record.request.id.str();
-  if (on()) PutText(kArrivingKeys + id, ToText(record), "transfer " + id);
+  if (on()) PutText(kArrivingKeys + id, ToText(record), "transfer " + id, Weight::kMinor);
 }
 
 void Kept::PutArrived(const TransferId& id, uint64_t bytes) {
-  if (on()) PutText(kArrivedKeys + id.str(), std::to_string(bytes), "transfer " + id.str());
+  if (!on()) return;
+  PutText(kArrivedKeys + id.str(), std::to_string(bytes), "transfer " + id.str(), Weight::kMinor);
 }
 
+// The count first: it must never be taken for that of a later transfer of the same name.
 void Kept::EraseArriving(const TransferId& id) {
-  Erase(kArrivingKeys + id.str());
+  if (!on()) return;
   Erase(kArrivedKeys + id.str());
+  Erase(kArrivingKeys + id.str());
 }
 
-void Kept::PutText(const std::string& key, const std::string& text, const std::string& what) {
-  const Status put = keeper_->Put(key, text);
-  if (put.ok()) return;
+bool Kept::PutText(const std::string& key, const std::string& text, const std::string& what,
+                   Weight weight) {
+  const Status put = keeper_->Put(key, text, weight == Weight::kMinor);
+  if (put.ok()) return true;
   keeper_->Erase(key);
-  log::Warning("a record will not survive a restart of the daemon",
+  // There may be very many of the lesser ones.
+  if (weight == Weight::kMinor) {
+    log::Debug("a minor record will not survive a restart of the daemon",
                {{"of", what}, {"why", put.ToString()}});
+  } else {
+    log::Warning("a record will not survive a restart of the daemon",
+                 {{"of", what}, {"why", put.ToString()}});
+  }
+  return false;
 }
 
 void Kept::Erase(const std::string& key) {
@@ -150,7 +173,14 @@ void Kept::Renew() {
       },
       [this](const Result<bool>& renewed) {
         if (context_.stopping) return;
-        if (renewed.ok()) return HoldAgain();
+        if (renewed.ok()) {
+          told_.clear();
+          return HoldAgain();
+        }
+        if (const std::string why = renewed.status().ToString(); why != told_) {
+          log::Warning("nothing can hold this node's memory yet", {{"why", why}});
+          told_ = why;
+        }
         timer_ = context_.loop.RunAfter(kRenewPause, [this] { Renew(); });
       });
 }
@@ -173,8 +203,12 @@ void Kept::HoldAgain() {
           }
           done_(all[i].id);
         }
-        Watch(std::move(all_), std::move(done_));
+        if (watched_ < 0) Watch(all_, done_);
       });
+}
+
+void Kept::HoldLater() {
+  if (on() && !lost()) HoldAgain();
 }
 
 }  // namespace onecopy::engine

@@ -34,6 +34,12 @@ class Kept {
   explicit Kept(Context& context) : context_(context), keeper_(context.options.keeper) {}
 
   bool on() const { return keeper_ != nullptr; }
+  // Whether nothing holds now what is to outlive the process.
+  bool lost() const { return on() && watched_ < 0; }
+
+  // Whether the next process will mean the same user by that: the kernel may give the numbers of a
+  // container's namespaces to another one while no daemon runs.
+  bool Tells(const Owner& owner) const;
 
   // For a buffer that is going to be made for that owner; null without a keeper.
   HeldRef Begin(const Owner& owner);
@@ -47,13 +53,22 @@ class Kept {
   // They come, change, or go. A record that has no room is told in the log.
   void Put(const BufferRecord& record);
   void Put(const GrantRecord& record);
-  void Put(const TicketRecord& record);
+  // Its number, for EraseTicket; 0: there is no room.
+  uint64_t Put(const TicketRecord& record);
   void Put(const ArrivingRecord& record);
   void PutArrived(const TransferId& id, uint64_t bytes);
-  void PutNode(const std::string& key, const std::string& name) { PutText(key, name, key); }
-  void Erase(BufferId id) { Erase(KeyOf(id)); }
-  void Erase(const GrantId& id) { Erase(KeyOf(id)); }
-  void EraseTicket(const TransferId& id) { Erase(KeyOf(id)); }
+  void PutNode(const std::string& key, const std::string& name) {
+    PutText(key, name, key, Weight::kMajor);
+  }
+  void Erase(BufferId id) {
+    if (on()) Erase(KeyOf(id));
+  }
+  void Erase(const GrantId& id) {
+    if (on()) Erase(KeyOf(id));
+  }
+  void EraseTicket(uint64_t record) {
+    if (record != 0) Erase(KeyOfTicket(record));
+  }
   void EraseArriving(const TransferId& id);
 
   // What the process before has left; once.
@@ -62,6 +77,9 @@ class Kept {
   void Drop(const std::string& key, uint64_t number);
   // The numbers of new memory begin above that.
   void BeginAbove(uint64_t number) { next_ = std::max(next_, number + 1); }
+
+  // A buffer was made while nothing could hold it: now, if that has changed meanwhile.
+  void HoldLater();
 
   // What is to be held, of all buffers.
   struct Holding {
@@ -77,7 +95,9 @@ class Kept {
 
  private:
   void Erase(const std::string& key);
-  void PutText(const std::string& key, const std::string& text, const std::string& what);
+  enum class Weight { kMajor, kMinor };
+  bool PutText(const std::string& key, const std::string& text, const std::string& what,
+               Weight weight);
   // The form under which it is held from now on.
   HeldForm HoldNow(Region& region, const HeldRef& held) const;
   void Renew();
@@ -86,6 +106,8 @@ class Kept {
   Context& context_;
   KeeperApi* const keeper_;
   uint64_t next_ = 2;  // the first is the keeper's own
+  uint64_t next_ticket_ = 1;
+  std::string told_;  // why nothing could be held lately
   std::function<std::vector<Holding>()> all_;
   std::function<void(BufferId)> done_;
   int watched_ = -1;

@@ -106,7 +106,7 @@ ArrayShape ArrayOf(const Json& json) {
 
 std::string KeyOf(BufferId id) { return kBufferKeys + id.ToString(); }
 std::string KeyOf(const GrantId& id) { return kGrantKeys + id.str(); }
-std::string KeyOf(const TransferId& id) { return kTicketKeys + id.str(); }
+std::string KeyOfTicket(uint64_t number) { return kTicketKeys + std::to_string(number); }
 
 std::string ToText(const BufferRecord& record) {
   Json json = {{"id", record.id.ToString()},

@@ -83,7 +83,7 @@ inline constexpr char kArrivingKeys[] = "arriving/";
 inline constexpr char kArrivedKeys[] = "arrived/";  // bytes, as a number
 std::string KeyOf(BufferId id);
 std::string KeyOf(const GrantId& id);
-std::string KeyOf(const TransferId& id);  // of the ticket for that transfer
+std::string KeyOfTicket(uint64_t number);
 
 std::string ToText(const BufferRecord& record);
 std::string ToText(const GrantRecord& record);

@@ -83,10 +83,16 @@ void Restoring::RestoreRights() {
       needs_.kept.Drop(key, 0);
     }
   }
+  std::vector<std::pair<std::string, std::optional<TicketRecord>>> tickets;
   for (const auto& [key, text] : left_.records) {
     if (!key.starts_with(kTicketKeys)) continue;
     const Result<TicketRecord> record = TicketOfText(text, needs_.context.node());
-    if (!record.ok() || !needs_.tickets.Revive(*record)) needs_.kept.Drop(key, 0);
+    // It gets a number of this process.
+    tickets.emplace_back(key, record.ok() ? std::optional(*record) : std::nullopt);
+  }
+  for (const auto& [key, record] : tickets) needs_.kept.Drop(key, 0);
+  for (const auto& [key, record] : tickets) {
+    if (record) (void)needs_.tickets.Revive(*record);
   }
 }
 
@@ -95,6 +101,7 @@ void Restoring::FindArriving() {
     if (!key.starts_with(kArrivingKeys)) continue;
     Result<ArrivingRecord> record = ArrivingOfText(text, needs_.context.node());
     if (!record.ok()) {
+      needs_.kept.Drop(kArrivedKeys + key.substr(std::string(kArrivingKeys).size()), 0);
       needs_.kept.Drop(key, 0);
       continue;
     }
@@ -105,6 +112,11 @@ void Restoring::FindArriving() {
       (void)std::from_chars(digits.data(), digits.data() + digits.size(), bytes);
     }
     arriving_.push_back({*std::move(record), bytes});
+  }
+  for (const auto& [key, text] : left_.records) {
+    if (!key.starts_with(kArrivedKeys)) continue;
+    const std::string id = key.substr(std::string(kArrivedKeys).size());
+    if (!left_.records.contains(kArrivingKeys + id)) needs_.kept.Drop(key, 0);
   }
 }
 

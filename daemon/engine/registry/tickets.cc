@@ -82,7 +82,7 @@ Result<Ticket> Tickets::Evaluate(const std::string& caller, const ReserveRequest
   const bool scattered = layout != nullptr && !layout->contiguous();
   ONECOPY_ASSIGN_OR_RETURN(MemoryPlace place,
                            PlaceOf(*buffer, range, scattered ? request.ranges : nullptr));
-  return Ticket{request.id,
+  Ticket ticket{request.id,
                 buffer->id,
                 buffer->memory(),
                 range,
@@ -92,6 +92,8 @@ Result<Ticket> Tickets::Evaluate(const std::string& caller, const ReserveRequest
                 caller,
                 Owner{request.uid, caller},
                 std::move(grant)};
+  ticket.ranged = scattered;
+  return ticket;
 }
 
 Status Tickets::Narrow(const LayoutRef& ranges, Ticket* ticket) const {
@@ -191,18 +193,20 @@ void Tickets::Put(const std::string& text, Ticket ticket) {
   kept.tickets[part] = std::move(ticket);
 }
 
-void Tickets::Record(const std::string& text, const Ticket& ticket) {
+void Tickets::Record(const std::string& text, Ticket& ticket) {
   const Buffer* const buffer = buffers_.FindById(ticket.buffer);
   // What ranges it is for would be as long as these are many.
-  const bool ranges = ticket.place.layout != nullptr && !ticket.gaps;
-  if (!kept_.on() || ranges || buffer == nullptr || buffer->held == nullptr) return;
-  kept_.Put(TicketRecord{text, ticket.transfer, ticket.whole, ticket.buffer, ticket.range,
-                         ticket.destination_node, ticket.initiator, ticket.owner, ticket.grant});
+  const bool none = !kept_.on() || ticket.ranged || ticket.record != 0;
+  if (none || buffer == nullptr || buffer->held == nullptr) return;
+  ticket.record = kept_.Put(TicketRecord{text, ticket.transfer, ticket.whole, ticket.buffer,
+                                         ticket.range, ticket.destination_node, ticket.initiator,
+                                         ticket.owner, ticket.grant});
 }
 
 bool Tickets::Revive(const TicketRecord& record) {
   const Buffer* const buffer = buffers_.FindById(record.buffer);
-  const bool right = !record.grant || grants_.Find(*record.grant) != nullptr;
+  const bool right =
+      (!record.grant || grants_.Find(*record.grant) != nullptr) && kept_.Tells(record.owner);
   if (buffer == nullptr || !right || !Contains({0, buffer->bytes}, record.range)) return false;
   Result<MemoryPlace> place = PlaceOf(*buffer, record.range, nullptr);
   const Owner payer = PayerAt(context_.node(), record.initiator, record.owner);
@@ -253,7 +257,7 @@ void Tickets::Forget(const std::string& text) {
 
 void Tickets::Erase(Table::iterator kept) {
   for (const std::optional<Ticket>& ticket : kept->second.tickets) {
-    if (ticket) kept_.EraseTicket(ticket->transfer);
+    if (ticket) Done(*ticket);
   }
   context_.loop.CancelTimer(kept->second.timer);
   by_transfer_.erase(kept->second.of);
@@ -313,8 +317,10 @@ Result<Ticket> Tickets::Look(const std::string& reader, const std::string& text,
 Result<Ticket> Tickets::Take(const std::string& reader, const std::string& text,
                              const TransferId& transfer) {
   Result<Ticket> ticket = Use(reader, text, transfer);
-  const bool used = Find(text) == nullptr;
-  if (used && ticket.ok()) Done(transfer);
+  if (ticket.ok()) {
+    Done(*ticket);
+    ticket->record = 0;
+  }
   return ticket;
 }
 
@@ -327,7 +333,12 @@ Result<Ticket> Tickets::Use(const std::string& reader, const std::string& text,
                             const TransferId& transfer) {
   Result<Ticket> ticket = Look(reader, text, transfer);
   const bool refused = !ticket.ok() && ticket.status().reason() == reasons::kAccessDenied;
-  if (!refused) Forget(text);
+  if (!refused) {
+    if (!ticket.ok()) {
+      if (const std::optional<Ticket>* const found = Find(text)) Done(**found);
+    }
+    Forget(text);
+  }
   if (ticket.ok() && ticket->part()) ticket->expires = os::Clock::now() + kTicketLifetime;
   return ticket;
 }

@@ -30,7 +30,9 @@ struct Ticket {
   std::optional<GrantId> grant;  // that the right rests on
   TransferId whole = {};         // of several buffers, of which this is a part; empty: of none
   os::Clock::time_point expires = {};
-  Status lost = {};  // why the buffer is gone, once it is
+  Status lost = {};     // why the buffer is gone, once it is
+  bool ranged = false;  // for ranges that the request named
+  uint64_t record = 0;  // of the ticket, for the next process of this daemon; 0: there is none
   // Of the node that asked for it, for as long as any copy of the ticket is kept: what it promises
   // and what is done by it are paid for once.
   std::shared_ptr<Ledger::Charge> charge = {};
@@ -67,7 +69,7 @@ class Tickets {
   // transfer that this process's end has interrupted goes on by it.
   Result<Ticket> TakeForRun(const std::string& reader, const std::string& text,
                             const TransferId& transfer);
-  void Done(const TransferId& transfer) { kept_.EraseTicket(transfer); }
+  void Done(const Ticket& ticket) { kept_.EraseTicket(ticket.record); }
   // One of an earlier process; false where its buffer or its right is gone, or there is no room.
   bool Revive(const TicketRecord& record);
   // Undoes Take, for a reader that is going to try another way. It lives no longer for that.
@@ -104,7 +106,7 @@ class Tickets {
                      const TransferId& transfer);
   void Forget(const std::string& text);
   // For the next process of this daemon, where the buffer outlives this one.
-  void Record(const std::string& text, const Ticket& ticket);
+  void Record(const std::string& text, Ticket& ticket);
   void Erase(Table::iterator kept);
   void KeepUntil(const SecretDigest& secret, Entry& kept, os::Clock::time_point expires);
 

@@ -351,7 +351,9 @@ bool Destinations::Record(const std::string& caller, const StartRequest& request
                           const Buffer& buffer, const TransferInfo& info) const {
   const bool simple = !request.series && !request.asked.deadline && request.asked.message.empty() &&
                       request.reservation.source.file.empty() && !buffer.keep_arrivals;
-  if (buffer.held == nullptr || HasGaps(buffer) || !simple) return false;
+  const bool told = needs_.runs.kept.Tells(Owner{request.uid, caller});
+  if (buffer.held == nullptr || HasGaps(buffer) || !simple || !told) return false;
+  needs_.runs.kept.EraseArriving(request.id);
   ArrivingRecord record{request, caller, info.plan->path, info.create_time};
   record.request.asked.destination = info.destination;
   record.request.asked.destination.buffer = buffer.id.ToString();
@@ -367,7 +369,8 @@ void Destinations::Resume(const ArrivingRecord& begun, uint64_t arrived) {
   const ByteRange range{*end.offset_bytes, *end.bytes};
   const Owner owner{request.uid, begun.caller};
   Result<Ledger::Charge> charge = transfers.Take(owner, begun.caller, true, 0);
-  if (buffer == nullptr || !Contains({0, buffer->bytes}, range) || !charge.ok()) {
+  const bool told = needs_.runs.kept.Tells(owner);
+  if (buffer == nullptr || !told || !Contains({0, buffer->bytes}, range) || !charge.ok()) {
     return needs_.runs.kept.EraseArriving(request.id);
   }
   Result<MemoryPlace> place = PlaceOf(*buffer, range, nullptr);
@@ -419,6 +422,8 @@ void Destinations::Learn(const std::string& caller, const StartRequest& request,
         source_node, *unknowns, [this, caller, request, reply = std::move(reply)]() mutable {
           const Result<Checked> checked = Check(caller, request, true);
           if (!checked.ok()) return reply(checked.status());
+          TransferRecord* const record = needs_.runs.transfers.Find(request.id);
+          if (record != nullptr && checked->grant) record->grants = {*checked->grant};
           reply(MakePlan(request.reservation, checked->area, nullptr, request.asked.policy, {}));
         });
   };

@@ -220,6 +220,7 @@ void RemoteTransfers::PeerMet(const std::string& node, bool restarted) {
           "node " + node +
               ", which decides this transfer's outcome, has restarted and does not know it",
           "look there for its buffers, create those that are lost, and start the transfer again"};
+      AskWhenSilent(id);
     }
     Ask(id, node);
   }

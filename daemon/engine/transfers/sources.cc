@@ -16,9 +16,9 @@ constexpr uint64_t kPartBytes = uint64_t{8} << 10;
 
 void Sources::Prepare(const std::string& caller, PrepareRequest request,
                       Reply<PrepareReply> reply) {
-  bool taken = false;
+  std::optional<Ticket> taken;
   auto refuse = [&](const Status& why) {
-    if (taken) needs_.tickets.Done(request.id);
+    if (taken) needs_.tickets.Done(*taken);
     reply(why);
   };
   const Context& context = needs_.runs.context;
@@ -46,7 +46,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   }
   Result<Ticket> ticket = needs_.tickets.TakeForRun(caller, request.ticket, request.id);
   if (!ticket.ok()) return refuse(ticket.status());
-  taken = true;
+  taken = *ticket;
   if (ticket->gaps && !request.staged && !request.places) {
     return refuse({Code::kFailedPrecondition, reasons::kPeerIncompatible,
                    "the onecopyd of node " + caller + " is too old to read an array with gaps",
@@ -104,7 +104,6 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     if (!added.ok()) return refuse(added.status());
     record = *added;
   } else if (runs_.contains(request.id) || IsFinal(record->info.state)) {
-    taken = !runs_.contains(request.id);
     return refuse({Code::kAlreadyExists, reasons::kNameTaken, "the transfer was already prepared"});
   }
   if (ticket->grant) record->grants.push_back(*ticket->grant);
@@ -172,9 +171,9 @@ void Sources::LoseBuffer(BufferId buffer, const Status& why) {
 }
 
 void Sources::Forget(const TransferId& id) {
-  needs_.tickets.Done(id);
   const auto found = runs_.find(id);
   if (found == runs_.end()) return;
+  needs_.tickets.Done(found->second->ticket());
   const std::shared_ptr<SourceRun> run = found->second;
   runs_.erase(found);
   // Nothing, if it has closed already.

@@ -72,6 +72,8 @@ TEST_CASE("an empty file gives the documented defaults") {
   CHECK(config.probe_lifetime == milliseconds(600'000));
   CHECK(config.probe_retry == milliseconds(5000));
   CHECK(config.stall_timeout == milliseconds(30'000));
+  CHECK(config.holder == "off");
+  CHECK(config.hold_for == milliseconds(300'000));
   CHECK(config.resume_for == milliseconds(600'000));
   CHECK(config.drain_timeout == milliseconds(30'000));
   CHECK(config.keep_transfers == 1000);
@@ -165,6 +167,10 @@ resume_for = "0s"
 drain_timeout = "0s"
 keep = 0
 
+[restart]
+holder = "/run/onecopy-holder/holder.sock"
+hold_for = "168h"
+
 [api]
 reflection = true
 
@@ -231,6 +237,8 @@ label = "ü"
   CHECK(config.resume_for == milliseconds(0));
   CHECK(config.drain_timeout == milliseconds(0));
   CHECK(config.keep_transfers == 0);
+  CHECK(config.holder == "/run/onecopy-holder/holder.sock");
+  CHECK(config.hold_for == std::chrono::hours(24 * 7));
   CHECK(config.reflection);
   CHECK(AuditLevels()[config.audit_level] == "all");
   CHECK(config.audit_most_per_minute == 7);

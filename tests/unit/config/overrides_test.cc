@@ -57,12 +57,15 @@ address = "10.0.0.3:7701"
   overrides.listen = "127.0.0.2:10";
   overrides.lanes = "127.0.0.2:20";
   overrides.run_dir = "/run/b";
+  overrides.holder = "own";
   overrides.peers = {"west=[::1]:7001", "south=south.example:7002"};
   REQUIRE_OK(Apply(overrides, config));
   CHECK(config.name == "ost");
   CHECK(config.listen.ToString() == "127.0.0.2:10");
   CHECK(config.LanesAddress().ToString() == "127.0.0.2:20");
   CHECK(config.run_dir == "/run/b");
+  CHECK(config.holder == "own");
+  CHECK(config.texts.at("restart.holder") == "\"own\"");
   CHECK(config.uid_domain == "lab");
   REQUIRE(config.peers.size() == 3);
   CHECK(config.peers.at("west").address->ToString() == "[::1]:7001");

@@ -161,6 +161,10 @@ TEST_CASE("a key or value that is wrong is named with its line") {
        "f.toml:2: tls: certificate and key must be set too: set all three files, or none"},
       {"[tls]\nca = \"a\"\nkey = \"b\"", "f.toml:3: tls: certificate must be set too"},
       {"listen = \"127.0.0.1:65535\"", "f.toml:1: lanes must be set"},
+      {"[restart]\nholder = \"run/holder.sock\"",
+       "f.toml:2: restart.holder must be \"off\", \"own\" or an absolute path, not "
+       "\"run/holder.sock\""},
+      {"[restart]\nholder = \"\"", "f.toml:2: restart.holder must be"},
       {"api_listen = \"0.0.0.0:7703\"", "f.toml:1: api_listen needs [tls] ca, certificate and key"},
       {"api_listen = \"7703\"", "f.toml:1: api_listen: \"7703\" is not an address"},
       {"api_listen = \"127.0.0.1:80\"\nlisten = \"127.0.0.1:80\"\n[tls]\nca = \"a\"\n"

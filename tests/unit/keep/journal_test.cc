@@ -165,6 +165,28 @@ TEST_CASE("where there is no room a change is refused, and nothing is lost") {
   CHECK((*again)->records() == expected);
 }
 
+TEST_CASE("minor records leave room for others, and what is erased is gone however full it is") {
+  auto journal = New();
+  Status refused;
+  int minor = 0;
+  while (refused.ok()) {
+    refused = journal->Put("minor-" + std::to_string(minor++), std::string(50, 'x'), true);
+  }
+  int major = 0;
+  for (refused = OkStatus(); refused.ok();) {
+    refused = journal->Put("major-" + std::to_string(major++), std::string(50, 'x'));
+  }
+  CHECK(major > 5);
+  CHECK(journal->Put("major-0", std::string(51, 'y')).ok());  // in its own place
+  for (int i = 0; i < major; ++i) journal->Erase("major-" + std::to_string(i));
+  CHECK(journal->records().size() == static_cast<size_t>(minor - 1));
+  auto again = Again(*journal);
+  REQUIRE_OK(again);
+  CHECK((*again)->records() == journal->records());
+  CHECK((*again)->Put("minor", "x", true).code() == Code::kResourceExhausted);
+  CHECK((*again)->Put("major", std::string(500, 'x')).ok());
+}
+
 TEST_CASE("what is no journal of this program is refused with its reason") {
   const auto refusal = [](os::UniqueFd fd) {
     const Status status = Journal::Open(std::move(fd)).status();

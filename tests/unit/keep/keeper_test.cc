@@ -89,8 +89,8 @@ TEST_CASE("the next keeper has what the one before held and said of it") {
     CHECK(keeper->Hold(11, Memory('d').get()).ok());
     keeper->Release(11);
     keeper->Release(12);
-    CHECK(keeper->Put("k", "v").ok());
-    CHECK(keeper->Put("gone", "v").ok());
+    CHECK(keeper->Put("k", "v", false).ok());
+    CHECK(keeper->Put("gone", "v", true).ok());
     keeper->Erase("gone");
     CHECK(served.held() == 3);  // and the records
   }
@@ -102,28 +102,43 @@ TEST_CASE("the next keeper has what the one before held and said of it") {
   CHECK(ByteOf(left.descriptors.at(9)) == 'c');
 }
 
-TEST_CASE("a second daemon gets nothing while the first one is there") {
+TEST_CASE("a second daemon gets nothing while the first one is there, and does not go on without") {
   TempFolder folder;
   Served served(folder / "s");
   auto first = Open(folder / "s");
   REQUIRE_OK(first->Hold(7, Memory('a').get()));
-  auto second = Open(folder / "s");
-  CHECK(second->TakeLeft().descriptors.empty());
-  const Status refused = second->Hold(8, Memory('b').get());
-  CHECK(refused.code() == Code::kUnavailable);
+  const Status refused = Keeper::Open(OptionsOf(folder / "s")).status();
+  CHECK(refused.code() == Code::kAborted);
   CHECK(refused.message().find("serves another daemon") != std::string::npos);
   CHECK(served.held() == 2);
   first.reset();
-  REQUIRE_OK(second->Renew());
-  REQUIRE_OK(second->Hold(8, Memory('b').get()));
-  CHECK(served.held() == 2);  // what the first one had is nobody's any more
+  auto second = Open(folder / "s");
+  CHECK(second->TakeLeft().descriptors.size() == 1);
+}
+
+TEST_CASE("a holder that is found late is given what is held now, and nothing else is left there") {
+  TempFolder folder;
+  auto keeper = Open(folder / "s");
+  CHECK(keeper->lost_fd() == -1);
+  CHECK(keeper->Hold(7, Memory('a').get()).code() == Code::kUnavailable);
+  Served served(folder / "s");
+  {
+    auto link = HolderLink::Connect(folder / "s", std::chrono::hours(1), {});
+    REQUIRE_OK(link);
+    REQUIRE_OK(link->Hold(5, Memory('y').get()));
+  }
+  Status renewed(Code::kAborted, reasons::kNotServed, "");
+  while (renewed.code() == Code::kAborted) renewed = keeper->Renew();
+  REQUIRE_OK(renewed);
+  REQUIRE_OK(keeper->Hold(7, Memory('a').get()));
+  CHECK(served.held() == 2);
 }
 
 TEST_CASE("a keeper whose holder has ended says so, and finds the next one") {
   TempFolder folder;
   auto served = std::make_unique<Served>(folder / "s");
   auto keeper = Open(folder / "s");
-  REQUIRE_OK(keeper->Put("k", "v"));
+  REQUIRE_OK(keeper->Put("k", "v", false));
   CHECK(keeper->lost_fd() >= 0);
   served.reset();
   CHECK(keeper->Hold(7, Memory('a').get()).code() == Code::kUnavailable);
@@ -153,7 +168,7 @@ TEST_CASE("records that cannot be read are told, and their memory is let go") {
   CHECK(left.records.empty());
   CHECK(left.descriptors.empty());
   CHECK(served.held() == 1);
-  REQUIRE_OK(keeper->Put("k", "v"));
+  REQUIRE_OK(keeper->Put("k", "v", false));
   REQUIRE_OK(keeper->Hold(6, Memory('z').get()));
 }
 

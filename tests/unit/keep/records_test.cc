@@ -29,6 +29,8 @@ void CheckUnread(const std::string& text) {
   INFO(text);
   CHECK(BufferOfText(text, "west").status().reason() == reasons::kBadHandle);
   CHECK(GrantOfText(text, "west").status().reason() == reasons::kBadHandle);
+  CHECK(TicketOfText(text, "west").status().reason() == reasons::kBadHandle);
+  CHECK(ArrivingOfText(text, "west").status().reason() == reasons::kBadHandle);
 }
 
 TEST_CASE("a buffer's record says all of it again") {
@@ -93,6 +95,71 @@ TEST_CASE("a grant's record says all of it again") {
     CHECK(read->read);
     CHECK_FALSE(read->write);
     CHECK(read->expire_time == record.expire_time);
+  }
+}
+
+TEST_CASE("a ticket's record says all of it again") {
+  TicketRecord record;
+  record.text = "secret.3";
+  record.transfer = TransferId("t-1");
+  record.whole = TransferId("t");
+  record.buffer = {17, 4};
+  record.range = {16, 100};
+  record.destination_node = "east";
+  record.initiator = "north";
+  record.owner = {Uid(1001), "north"};
+  for (const bool granted : {false, true}) {
+    if (granted) record.grant = GrantId("grant-1");
+    const auto read = TicketOfText(ToText(record), "west");
+    REQUIRE_OK(read);
+    CHECK(read->text == record.text);
+    CHECK(read->transfer == record.transfer);
+    CHECK(read->whole == record.whole);
+    CHECK(read->buffer == record.buffer);
+    CHECK(read->range == record.range);
+    CHECK(read->destination_node == "east");
+    CHECK(read->initiator == "north");
+    CHECK(read->owner == record.owner);
+    CHECK(read->grant == record.grant);
+  }
+}
+
+TEST_CASE("the record of a transfer under way says all of it again") {
+  ArrivingRecord record;
+  record.request.id = TransferId("t-1");
+  record.request.uid = Uid(1001);
+  record.request.administrator = true;
+  record.request.reservation.ticket = "secret";
+  record.request.reservation.source = {"west", "a", 16, 100};
+  record.request.reservation.memory = "cuda";
+  record.request.reservation.device = "GPU-5f";
+  record.request.reservation.memory_id = "3.1";
+  record.request.asked.destination = {"east", "17.4", 32, 100};
+  record.request.asked.policy.path_glob = "tcp-*";
+  record.request.asked.policy.link = "tcp";
+  record.request.asked.policy.allow_emulated = true;
+  record.request.asked.checksum = true;
+  record.caller = "north";
+  record.path = "tcp-direct";
+  record.create_time = WallTime(std::chrono::microseconds(1'700'000'000'123'456));
+  for (const bool bounded : {false, true}) {
+    if (bounded) record.request.asked.policy.at_most_copies = 3;
+    const auto read = ArrivingOfText(ToText(record), "east");
+    REQUIRE_OK(read);
+    CHECK(read->request.id == record.request.id);
+    CHECK(read->request.uid == record.request.uid);
+    CHECK(read->request.administrator);
+    CHECK(read->request.reservation.ticket == "secret");
+    CHECK(read->request.reservation.source == record.request.reservation.source);
+    CHECK(read->request.reservation.memory == "cuda");
+    CHECK(read->request.reservation.device == "GPU-5f");
+    CHECK(read->request.reservation.memory_id == "3.1");
+    CHECK(read->request.asked.destination == record.request.asked.destination);
+    CHECK(read->request.asked.policy == record.request.asked.policy);
+    CHECK(read->request.asked.checksum);
+    CHECK(read->caller == "north");
+    CHECK(read->path == "tcp-direct");
+    CHECK(read->create_time == record.create_time);
   }
 }
 
