@@ -39,8 +39,8 @@ Result<Record> Parse(const std::string& text, const Read& read) {
 }
 
 bool ReadOwner(const Json& json, const char* key, const std::string& node, Owner& owner) {
-  Result<Owner> read = ParseOwner(json.at(key).get<std::string>(), node);
-  if (read.ok()) owner = *std::move(read);
+  const Result<Owner> read = ParseOwner(json.at(key).get<std::string>(), node);
+  if (read.ok()) owner = *read;
   return read.ok();
 }
 

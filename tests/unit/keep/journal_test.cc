@@ -183,7 +183,7 @@ TEST_CASE("minor records leave room for others, and what is erased is gone howev
   auto again = Again(*journal);
   REQUIRE_OK(again);
   CHECK((*again)->records() == journal->records());
-  CHECK((*again)->Put("minor", "x", true).code() == Code::kResourceExhausted);
+  CHECK((*again)->Put("minor", std::string(50, 'x'), true).code() == Code::kResourceExhausted);
   CHECK((*again)->Put("major", std::string(500, 'x')).ok());
 }
 
