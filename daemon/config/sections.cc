@@ -284,15 +284,15 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
         Number("keep", kInteger, 1000, {0, 1'000'000},
                "How many ended transfers the daemon remembers for each user.")}},
       {"restart",
-       "What survives when the daemon is restarted or killed: buffers that it allocated, with "
-       "their "
-       "bytes, views and grants.",
-       {Text("holder", "off",
-             "Which process holds the memory meanwhile. \"off\": none, so buffers end with the "
-             "daemon; \"own\": an onecopy-holder that the daemon starts; else the socket of an "
-             "onecopy-holder that runs already, as an absolute path."),
+       "Keeping buffers that the daemon allocated when the daemon is restarted or killed.",
+       {Text(
+            "holder", "off",
+            "The process that holds the memory while no daemon runs. \"off\": none, so buffers end "
+            "with the daemon; \"own\": an onecopy-holder that the daemon starts; otherwise the "
+            "absolute path of the socket of a running onecopy-holder. The service sets this with "
+            "--holder, which overrides this key."),
         Number("hold_for", kDuration, 300 * kSecond, {kSecond, 7 * kDay},
-               "How long the holder waits for the next daemon before it gives the memory back.")}},
+               "How long the holder waits for the next daemon before it frees the memory.")}},
       {"api",
        "The API for clients on this machine.",
        {{.key = "reflection",

@@ -42,7 +42,10 @@ Status Engine::AdmitPeer(const std::string& node, bool local) {
 }
 
 void Engine::Start(const std::string& address) {
-  loop().Post([state = state_.get(), address] { state->peers.Start(address); });
+  loop().Post([state = state_.get(), address] {
+    state->context.serving = true;
+    state->peers.Start(address);
+  });
 }
 
 void Engine::ReadFigures(UniqueFunction<void(Figures)> reply) {

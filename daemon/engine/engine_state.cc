@@ -257,6 +257,7 @@ void Engine::State::Wire() {
 void Engine::State::Restore() {
   Restoring restoring({context, kept, buffers, grants, tickets});
   restoring.Run();
+  // Before a peer can ask for them.
   for (const Restoring::Arriving& begun : restoring.TakeArriving()) {
     destinations.Resume(begun.record, begun.bytes);
   }

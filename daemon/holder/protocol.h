@@ -18,8 +18,8 @@ enum class What : uint32_t {
   kHello = 1,  // first; `value`: for how many milliseconds to hold after the daemon has gone
   kHold,       // with a descriptor, under `number`; one that was held under it goes
   kRelease,    // what is held under `number`; nothing there is no error
-  kReleaseAll,
   kNext,       // what has the smallest number above `number`
+  kReleaseAll,
   kDone = 16,  // `value` of kHello: how many descriptors are held
   kItem,       // of kNext: its `number`, and a copy of the descriptor
   kEnd,        // of kNext: there is none

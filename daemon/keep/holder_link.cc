@@ -116,11 +116,14 @@ Status HolderLink::Hold(uint64_t number, int fd) {
   return Gone("refuses a descriptor");
 }
 
-Status HolderLink::ReleaseAll() { return Ask(Question(What::kReleaseAll)).status(); }
+Status HolderLink::ReleaseAll() { return AskDone(Question(What::kReleaseAll)); }
 
-Status HolderLink::Release(uint64_t number) {
-  return Ask(Question(What::kRelease, number)).status();
+Status HolderLink::AskDone(const Message& question) {
+  ONECOPY_ASSIGN_OR_RETURN(const Answer answer, Ask(question));
+  return answer.message.what == What::kDone ? OkStatus() : Gone("refuses to release memory");
 }
+
+Status HolderLink::Release(uint64_t number) { return AskDone(Question(What::kRelease, number)); }
 
 Result<std::map<uint64_t, os::UniqueFd>> HolderLink::TakeAll() {
   std::map<uint64_t, os::UniqueFd> all;

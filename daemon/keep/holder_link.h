@@ -39,6 +39,7 @@ class HolderLink {
     os::UniqueFd fd;
   };
   Result<Answer> Ask(const holder::Message& question, int fd = -1);
+  Status AskDone(const holder::Message& question);
 
   os::UniqueFd socket_;
 };

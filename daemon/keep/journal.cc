@@ -107,6 +107,7 @@ void Journal::Read() {
   const uint64_t end = counts & ~kSecondHalf;
   if (end > head().half_bytes) {
     unread_ = end;
+    head().counts.store(counts & kSecondHalf, std::memory_order_release);
     return;
   }
   uint64_t at = 0;
@@ -170,7 +171,8 @@ Status Journal::Put(const std::string& key, const std::string& value, bool minor
   // Both lengths are far below what a head of an entry can say.
   const bool fits = key.size() <= most && value.size() <= most;
   const uint64_t live = fits ? live_ - replaced + EntryOf(key, value).bytes() : 0;
-  if (!fits || live > most) {
+  // What makes it no longer is always taken.
+  if (!fits || (live > most && live > live_)) {
     return {Code::kResourceExhausted, reasons::kNoMemory,
             "there is no room for more records that outlive the daemon"};
   }

@@ -54,6 +54,7 @@ def test_a_descriptor_alone_keeps_gpu_memory(kept, folder):
     print(f"1 GiB of GPU memory held without a daemon; the next one served after {seconds:.3f} s")
     # It is the daemon's own memory as before: written, mapped by a client, and given back.
     source.random_(0, 255)
+    torch.cuda.synchronize(LAST)
     begun = time.perf_counter()
     receipt = node.transfer(source, "weights").receipt
     print(f"then 1 GiB by {receipt.path} in {time.perf_counter() - begun:.4f} s")

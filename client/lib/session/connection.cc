@@ -95,7 +95,7 @@ Status Connection::ExplainTransfer(const Session& session, Status failure) const
   if (failure.reason() == reasons::kTransferNotFound && this->session()->number() > 1) {
     return {failure.code(), failure.reason(),
             failure.message() +
-                "; it has restarted since this client connected, and forgot all earlier transfers",
+                "; it has restarted since this client connected, and does not know this transfer",
             failure.remedy()};
   }
   return Explain(session, std::move(failure));

@@ -28,6 +28,7 @@ struct Context {
   std::vector<Store*> stores;
   Copier& files;                 // between them and host memory
   Copier& direct_files;          // between them and memory of GPUs
+  bool serving = false;          // the daemon's start has succeeded
   bool draining = false;         // takes no new transfers
   bool ending = false;           // draining because the daemon ends, which nothing takes back
   bool stopping = false;         // nothing begins any more, be it a part of what has begun

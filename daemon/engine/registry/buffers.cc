@@ -288,7 +288,7 @@ Result<BufferInfo> Buffers::Add(Buffer draft, std::unique_ptr<Region> region,
   }
   const Buffer& buffer = PlaceNamed(std::move(draft));
   const HeldRef& held = buffer.held;
-  if (held != nullptr && held->form.number != 0 && !held->form.why.empty()) kept_.HoldLater();
+  if (held != nullptr && held->form.passing) kept_.HoldLater();
   return Describe(buffer);
 }
 
@@ -341,13 +341,27 @@ std::vector<Kept::Holding> Buffers::ToHold() const {
                       slot.buffer->held->form.number != 0;
     if (!held) continue;
     const Buffer& buffer = *slot.buffer;
-    all.push_back({buffer.id, buffer.name, buffer.region, buffer.held});
+    all.push_back({buffer.id, buffer.name, buffer.region, buffer.held, buffer.held->form});
   }
   return all;
 }
 
 Status Buffers::Restore(const BufferRecord& record, std::unique_ptr<Region> region) {
+  const Owner payer = PayerAt(context_.node(), record.owner.node, record.owner);
   Buffer draft;
+  const auto take_room = [&]() -> Status {
+    ONECOPY_RETURN_IF_ERROR(CheckFree(record.id, record.name));
+    // It was allowed once: the limits of one user do not take it away now.
+    ONECOPY_ASSIGN_OR_RETURN(draft.charge, context_.ledger.Take(Charged::kBuffers, payer, true));
+    if (!record.peer_room) return OkStatus();
+    ONECOPY_ASSIGN_OR_RETURN(
+        draft.room, context_.ledger.Share(Charged::kPeerBuffers, payer, false, record.bytes));
+    return OkStatus();
+  };
+  if (const Status room = take_room(); !room.ok()) {
+    region->Leave();
+    return room;
+  }
   draft.id = record.id;
   draft.name = record.name;
   draft.owner = record.owner;
@@ -359,16 +373,9 @@ Status Buffers::Restore(const BufferRecord& record, std::unique_ptr<Region> regi
   draft.held->request = record.request;
   draft.held->form = record.held;
   kept_.Adopt(*region, draft.held);
-  const Owner payer = PayerAt(context_.node(), record.owner.node, record.owner);
-  // It was allowed once: the limits of one user do not take it away now.
-  ONECOPY_ASSIGN_OR_RETURN(draft.charge, context_.ledger.Take(Charged::kBuffers, payer, true));
-  if (record.peer_room) {
-    ONECOPY_ASSIGN_OR_RETURN(
-        draft.room, context_.ledger.Share(Charged::kPeerBuffers, payer, false, record.bytes));
-  }
   draft.region = context_.workers.Share(WorkQueue(WorkerFor(record.kind, record.device), payer),
                                         std::move(region));
-  ONECOPY_RETURN_IF_ERROR(PlaceAgain(std::move(draft)));
+  PlaceAgain(std::move(draft));
   // So that a client that repeats its request, because the answer was lost, gets this buffer.
   if (record.request_id.empty()) return OkStatus();
   const auto seen =
@@ -379,6 +386,7 @@ Status Buffers::Restore(const BufferRecord& record, std::unique_ptr<Region> regi
 
 Status Buffers::RestoreView(const BufferRecord& record) {
   const Buffer& memory = *FindById(*record.view_of);
+  ONECOPY_RETURN_IF_ERROR(CheckFree(record.id, record.name));
   Buffer draft;
   draft.id = record.id;
   draft.name = record.name;
@@ -398,26 +406,34 @@ Status Buffers::RestoreView(const BufferRecord& record) {
       draft.charge, context_.ledger.Take(Charged::kBuffers,
                                          PayerAt(context_.node(), record.owner.node, record.owner),
                                          true, dimensions * 2 * sizeof(uint64_t)));
-  ONECOPY_RETURN_IF_ERROR(PlaceAgain(std::move(draft)));
+  PlaceAgain(std::move(draft));
   FindById(*record.view_of)->views.insert(record.id);
   return OkStatus();
 }
 
-Status Buffers::PlaceAgain(Buffer draft) {
-  ONECOPY_RETURN_IF_ERROR(CheckNew(draft.name));
-  const BufferId id = draft.id;
-  if (id.slot >= kMostSlots || (id.slot < slots_.size() && slots_[id.slot].buffer)) {
-    return {Code::kAlreadyExists, reasons::kNameTaken,
-            "the id " + id.ToString() + " is another buffer's, or none that can be"};
+Status Buffers::CheckFree(BufferId id, const std::string& name) const {
+  ONECOPY_RETURN_IF_ERROR(CheckNew(name));
+  if (id.slot < kMostSlots && (id.slot >= slots_.size() || !slots_[id.slot].buffer)) {
+    return OkStatus();
   }
+  return {Code::kAlreadyExists, reasons::kNameTaken,
+          "the id " + id.ToString() + " is another buffer's, or none that can be"};
+}
+
+void Buffers::Reserve(BufferId id) {
+  if (id.slot >= kMostSlots) return;
   while (slots_.size() <= id.slot) {
     free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
     slots_.push_back({first_generation_, std::nullopt});
   }
   std::erase(free_slots_, id.slot);
+}
+
+void Buffers::PlaceAgain(Buffer draft) {
+  const BufferId id = draft.id;
+  Reserve(id);
   slots_[id.slot].generation = id.generation;
   Enter(slots_[id.slot].buffer.emplace(std::move(draft)));
-  return OkStatus();
 }
 
 void Buffers::Count(const Buffer& buffer, bool comes) {

@@ -136,6 +136,8 @@ class Buffers {
   // users together may not have so many; ALREADY_EXISTS for a name or an id that is taken.
   Status Restore(const BufferRecord& record, std::unique_ptr<Region> region);
   Status RestoreView(const BufferRecord& record);  // of memory that is there again
+  // No new buffer gets that id's place: a later process may still restore the one that had it.
+  void Reserve(BufferId id);
   // What is to outlive this process, of all buffers.
   std::vector<Kept::Holding> ToHold() const;
   // Its record, anew: how it is held has changed.
@@ -172,7 +174,9 @@ class Buffers {
   Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const WorkQueue& queue);
   std::string ChooseName(const SessionId& session);
   Buffer& Place(Buffer draft);
-  Status PlaceAgain(Buffer draft);
+  // Whether an earlier process's buffer can have that id and name again.
+  Status CheckFree(BufferId id, const std::string& name) const;
+  void PlaceAgain(Buffer draft);
   Buffer& Enter(Buffer& buffer);
   Buffer& PlaceNamed(Buffer draft);
   void Record(const Buffer& buffer);

@@ -40,14 +40,14 @@ HeldRef Kept::Begin(const Owner& owner) {
 
 void Kept::Hold(Region& region, const HeldRef& held, const std::string& name) const {
   if (held == nullptr) return;
-  if (held->form.number != 0) held->form = HoldNow(region, held);
+  if (held->form.number != 0) held->form = HoldNow(region, held, held->form);
   if (held->form.why.empty()) return;
   log::Warning(kEndsWithDaemon, {{"buffer", name}, {"why", held->form.why}});
 }
 
-HeldForm Kept::HoldNow(Region& region, const HeldRef& held) const {
-  HeldForm form = held->form;
+HeldForm Kept::HoldNow(Region& region, const HeldRef& held, HeldForm form) const {
   form.why.clear();
+  form.passing = false;
   Result<ImportRequest> shared = region.Share();
   if (!shared.ok()) {
     form.why = shared.status().ToString();
@@ -63,7 +63,10 @@ HeldForm Kept::HoldNow(Region& region, const HeldRef& held) const {
     return form;
   }
   const Status status = keeper_->Hold(form.number, fd.get());
-  if (!status.ok()) form.why = status.ToString();
+  if (!status.ok()) {
+    form.why = status.ToString();
+    form.passing = status.code() != Code::kResourceExhausted;
+  }
   Adopt(region, held);
   return form;
 }
@@ -94,9 +97,9 @@ uint64_t Kept::Put(const TicketRecord& record) {
   return PutText(KeyOfTicket(number), ToText(record), what, Weight::kMinor) ? number : 0;
 }
 
-void Kept::Put(const ArrivingRecord& record) {
+bool Kept::Put(const ArrivingRecord& record) {
   const std::string& id = record.request.id.str();
-  if (on()) PutText(kArrivingKeys + id, ToText(record), "transfer " + id, Weight::kMinor);
+  return on() && PutText(kArrivingKeys + id, ToText(record), "transfer " + id, Weight::kMinor);
 }
 
 void Kept::PutArrived(const TransferId& id, uint64_t bytes) {
@@ -113,17 +116,14 @@ void Kept::EraseArriving(const TransferId& id) {
 
 bool Kept::PutText(const std::string& key, const std::string& text, const std::string& what,
                    Weight weight) {
+  constexpr std::chrono::minutes kBetweenWarnings{1};
   const Status put = keeper_->Put(key, text, weight == Weight::kMinor);
   if (put.ok()) return true;
-  keeper_->Erase(key);
-  // There may be very many of the lesser ones.
-  if (weight == Weight::kMinor) {
-    log::Debug("a minor record will not survive a restart of the daemon",
+  const os::Clock::time_point now = os::Clock::now();
+  if (told_full_ != os::Clock::time_point() && now - told_full_ < kBetweenWarnings) return false;
+  told_full_ = now;
+  log::Warning("a record will not survive a restart of the daemon",
                {{"of", what}, {"why", put.ToString()}});
-  } else {
-    log::Warning("a record will not survive a restart of the daemon",
-                 {{"of", what}, {"why", put.ToString()}});
-  }
   return false;
 }
 
@@ -147,8 +147,7 @@ void Kept::Watch(std::function<std::vector<Holding>()> all, std::function<void(B
   const auto lost = [this](uint32_t) {
     context_.loop.Unwatch(std::exchange(watched_, -1));
     log::Error(
-        "what holds this node's memory has ended: no buffer survives a restart until it is "
-        "held again",
+        "onecopy-holder has ended: buffers do not survive a restart until another one has them",
         {});
     Renew();
   };
@@ -175,40 +174,68 @@ void Kept::Renew() {
         if (context_.stopping) return;
         if (renewed.ok()) {
           told_.clear();
-          return HoldAgain();
+          return HoldAgain(Which::kAll);
         }
         if (const std::string why = renewed.status().ToString(); why != told_) {
-          log::Warning("nothing can hold this node's memory yet", {{"why", why}});
+          log::Warning("no holder can be reached yet", {{"why", why}});
           told_ = why;
         }
         timer_ = context_.loop.RunAfter(kRenewPause, [this] { Renew(); });
       });
 }
 
-void Kept::HoldAgain() {
+void Kept::HoldAgain(Which which) {
+  if (std::exchange(holding_, true)) {
+    again_ = true;
+    again_all_ = again_all_ || which == Which::kAll;
+    return;
+  }
   using Forms = std::vector<HeldForm>;
-  std::vector<Holding> all = all_();
-  auto work = [this, all]() -> Result<Forms> {
+  std::vector<Holding> these = all_();
+  if (which == Which::kUnheld) {
+    std::erase_if(these, [](const Holding& one) { return !one.form.passing; });
+  }
+  auto held_on = which == Which::kAll ? held_on_ : decltype(held_on_){};
+  auto work = [this, these, held_on = std::move(held_on)]() -> Result<Forms> {
+    for (const auto& [number, fd] : held_on) (void)keeper_->Hold(number, fd->get());
     Forms forms;
-    for (const Holding& one : all) forms.push_back(HoldNow(*one.region, one.held));
+    for (const Holding& one : these) forms.push_back(HoldNow(*one.region, one.held, one.form));
     return forms;
   };
   context_.workers.Run<Forms>(
-      kKeeping, std::move(work), [this, all = std::move(all)](const Result<Forms>& forms) {
-        if (!forms.ok() || context_.stopping) return;
-        for (size_t i = 0; i < all.size(); ++i) {
-          all[i].held->form = (*forms)[i];
-          if (!(*forms)[i].why.empty()) {
-            log::Warning(kEndsWithDaemon, {{"buffer", all[i].name}, {"why", (*forms)[i].why}});
+      kKeeping, std::move(work),
+      [this, which, these = std::move(these)](const Result<Forms>& forms) {
+        holding_ = false;
+        if (context_.stopping) return;
+        for (size_t i = 0; forms.ok() && i < these.size(); ++i) {
+          const HeldForm& form = (*forms)[i];
+          if (form == these[i].form) continue;
+          these[i].held->form = form;
+          if (!form.why.empty()) {
+            log::Warning(kEndsWithDaemon, {{"buffer", these[i].name}, {"why", form.why}});
           }
-          done_(all[i].id);
+          done_(these[i].id);
         }
-        if (watched_ < 0) Watch(all_, done_);
+        if (which == Which::kAll && watched_ < 0) Watch(all_, done_);
+        const bool all = std::exchange(again_all_, false);
+        // Where the holder has been lost meanwhile, Renew has all held again.
+        if (std::exchange(again_, false) && (all || !lost())) {
+          HoldAgain(all ? Which::kAll : Which::kUnheld);
+        }
       });
 }
 
 void Kept::HoldLater() {
-  if (on() && !lost()) HoldAgain();
+  if (!on()) return;
+  if (holding_) {
+    again_ = true;
+  } else if (!lost()) {
+    HoldAgain(Which::kUnheld);
+  }
+}
+
+void Kept::HoldOn(uint64_t number, os::UniqueFd fd) {
+  held_on_.emplace_back(number, std::make_shared<const os::UniqueFd>(std::move(fd)));
 }
 
 }  // namespace onecopy::engine

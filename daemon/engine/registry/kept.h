@@ -55,7 +55,7 @@ class Kept {
   void Put(const GrantRecord& record);
   // Its number, for EraseTicket; 0: there is no room.
   uint64_t Put(const TicketRecord& record);
-  void Put(const ArrivingRecord& record);
+  bool Put(const ArrivingRecord& record);  // whether there is room
   void PutArrived(const TransferId& id, uint64_t bytes);
   void PutNode(const std::string& key, const std::string& name) {
     PutText(key, name, key, Weight::kMajor);
@@ -77,6 +77,7 @@ class Kept {
   void Drop(const std::string& key, uint64_t number);
   // The numbers of new memory begin above that.
   void BeginAbove(uint64_t number) { next_ = std::max(next_, number + 1); }
+  void BeginTicketsAbove(uint64_t number) { next_ticket_ = std::max(next_ticket_, number + 1); }
 
   // A buffer was made while nothing could hold it: now, if that has changed meanwhile.
   void HoldLater();
@@ -87,7 +88,10 @@ class Kept {
     std::string name;
     RegionRef region;
     HeldRef held;
+    HeldForm form;  // of `held`, now
   };
+  // Memory that a later process may still restore: held on, under that number.
+  void HoldOn(uint64_t number, os::UniqueFd fd);
   // Whenever the keeper has lost all: `all` says what it is to hold again, and `done` hears of each
   // that it does, or not.
   void Watch(std::function<std::vector<Holding>()> all, std::function<void(BufferId)> done);
@@ -96,18 +100,26 @@ class Kept {
  private:
   void Erase(const std::string& key);
   enum class Weight { kMajor, kMinor };
+  // False where there is no room: nothing has changed then.
   bool PutText(const std::string& key, const std::string& text, const std::string& what,
                Weight weight);
   // The form under which it is held from now on.
-  HeldForm HoldNow(Region& region, const HeldRef& held) const;
+  HeldForm HoldNow(Region& region, const HeldRef& held, HeldForm form) const;
   void Renew();
-  void HoldAgain();
+  // Of all buffers, or of those that could not be held lately; one after the other.
+  enum class Which { kAll, kUnheld };
+  void HoldAgain(Which which);
 
   Context& context_;
   KeeperApi* const keeper_;
   uint64_t next_ = 2;  // the first is the keeper's own
   uint64_t next_ticket_ = 1;
   std::string told_;  // why nothing could be held lately
+  os::Clock::time_point told_full_ = {};
+  std::vector<std::pair<uint64_t, std::shared_ptr<const os::UniqueFd>>> held_on_;
+  bool holding_ = false;  // HoldAgain is under way
+  bool again_ = false;    // and more has come meanwhile
+  bool again_all_ = false;
   std::function<std::vector<Holding>()> all_;
   std::function<void(BufferId)> done_;
   int watched_ = -1;

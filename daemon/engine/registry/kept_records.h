@@ -21,6 +21,9 @@ struct HeldForm {
   uint64_t offset = 0;
   uint64_t allocation_bytes = 0;
   std::string why;
+  bool passing = false;  // `why` is that no holder was there just then; not in the record
+
+  friend bool operator==(const HeldForm&, const HeldForm&) = default;
 };
 
 // Of memory of the daemon's own, or of a view of it.

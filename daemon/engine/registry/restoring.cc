@@ -18,6 +18,13 @@ Status NotRestored(const std::string& why) {
   return {Code::kNotFound, reasons::kBufferNotFound, why};
 }
 
+// Whether the next process could not restore it, either. All else may pass: a GPU that is not there
+// now, or has no memory left for a context; a limit that was lowered; a name that another buffer
+// has.
+bool IsForEver(const Status& why) {
+  return why.reason() == reasons::kBufferNotFound || why.reason() == reasons::kBadHandle;
+}
+
 }  // namespace
 
 void Restoring::Run() {
@@ -40,11 +47,10 @@ void Restoring::Run() {
   for (const auto& [number, fd] : left_.descriptors) needs_.kept.Drop({}, number);
   left_ = {};
   if (restored_ == 0 && lost_ == 0) return;
-  log::Info("the buffers of the earlier daemon are here again",
-            {{"buffers", std::to_string(restored_)},
-             {"bytes", std::to_string(bytes_)},
-             {"grants", std::to_string(granted_)},
-             {"lost", std::to_string(lost_)}});
+  log::Info("buffers were restored after a restart", {{"buffers", std::to_string(restored_)},
+                                                      {"bytes", std::to_string(bytes_)},
+                                                      {"grants", std::to_string(granted_)},
+                                                      {"lost", std::to_string(lost_)}});
 }
 
 void Restoring::RestoreBuffers() {
@@ -64,10 +70,20 @@ void Restoring::RestoreBuffers() {
       continue;
     }
     needs_.kept.BeginAbove(record->held.number);
-    if (const Status restored = Restore(*record); !restored.ok()) Lose(key, *record, restored);
+    if (const Status restored = Restore(*record); IsForEver(restored)) Lose(key, *record, restored);
   }
   for (const auto& [key, record] : views) {
-    if (const Status restored = RestoreView(record); !restored.ok()) Lose(key, record, restored);
+    if (postponed_.contains(*record.view_of)) {
+      postponed_.insert(record.id);
+      needs_.buffers.Reserve(record.id);
+      continue;
+    }
+    const Status restored = RestoreView(record);
+    if (restored.reason() == reasons::kQuota || restored.reason() == reasons::kNameTaken) {
+      Postpone(record, restored);
+    } else if (!restored.ok()) {
+      Lose(key, record, restored);
+    }
   }
 }
 
@@ -76,6 +92,7 @@ void Restoring::RestoreRights() {
   for (const auto& [key, text] : left_.records) {
     if (!key.starts_with(kGrantKeys)) continue;
     const Result<GrantRecord> record = GrantOfText(text, needs_.context.node());
+    if (record.ok() && postponed_.contains(record->buffer)) continue;
     Buffer* const buffer = record.ok() ? needs_.buffers.FindById(record->buffer) : nullptr;
     if (buffer != nullptr && needs_.grants.Restore(*buffer, *record)) {
       ++granted_;
@@ -83,16 +100,19 @@ void Restoring::RestoreRights() {
       needs_.kept.Drop(key, 0);
     }
   }
-  std::vector<std::pair<std::string, std::optional<TicketRecord>>> tickets;
+  // Each gets a number of this process, above those that are there.
+  for (const auto& [key, text] : left_.records) {
+    if (!key.starts_with(kTicketKeys)) continue;
+    uint64_t number = 0;
+    const char* const digits = key.data() + std::string(kTicketKeys).size();
+    (void)std::from_chars(digits, key.data() + key.size(), number);
+    needs_.kept.BeginTicketsAbove(number);
+  }
   for (const auto& [key, text] : left_.records) {
     if (!key.starts_with(kTicketKeys)) continue;
     const Result<TicketRecord> record = TicketOfText(text, needs_.context.node());
-    // It gets a number of this process.
-    tickets.emplace_back(key, record.ok() ? std::optional(*record) : std::nullopt);
-  }
-  for (const auto& [key, record] : tickets) needs_.kept.Drop(key, 0);
-  for (const auto& [key, record] : tickets) {
-    if (record) (void)needs_.tickets.Revive(*record);
+    if (record.ok()) (void)needs_.tickets.Revive(*record);
+    needs_.kept.Drop(key, 0);
   }
 }
 
@@ -124,35 +144,49 @@ Status Restoring::Restore(const BufferRecord& record) {
   if (record.held.number == 0 || !record.held.why.empty()) {
     return NotRestored(record.held.why.empty() ? "it was not held" : record.held.why);
   }
-  const auto held = left_.descriptors.extract(record.held.number);
+  auto held = left_.descriptors.extract(record.held.number);
   if (held.empty()) return NotRestored("nothing has held its memory");
   Memory* const memory = needs_.context.FindMemory(record.kind);
-  if (memory == nullptr) {
-    needs_.kept.Drop({}, record.held.number);
-    return NotRestored("this onecopyd has no memory of kind " + record.kind);
+  Status restored(Code::kFailedPrecondition, reasons::kNotServed,
+                  "this onecopyd has no memory of kind " + record.kind);
+  if (memory != nullptr) {
+    ImportRequest kept;
+    kept.form = record.held.form;
+    kept.device = record.device;
+    kept.bytes = record.bytes;
+    kept.offset = record.held.offset;
+    kept.allocation_bytes = record.held.allocation_bytes;
+    kept.fd = held.mapped().get();
+    Result<std::unique_ptr<Region>> region = memory->Restore(kept);
+    restored = region.status();
+    if (restored.ok()) restored = needs_.buffers.Restore(record, std::move(*region));
   }
-  ImportRequest kept;
-  kept.form = record.held.form;
-  kept.device = record.device;
-  kept.bytes = record.bytes;
-  kept.offset = record.held.offset;
-  kept.allocation_bytes = record.held.allocation_bytes;
-  kept.fd = held.mapped().get();
-  Result<std::unique_ptr<Region>> region = memory->Restore(kept);
-  Status restored = region.status();
-  if (restored.ok()) restored = needs_.buffers.Restore(record, std::move(*region));
-  if (!restored.ok()) {
+  if (restored.ok()) {
+    ++restored_;
+    bytes_ += record.bytes;
+  } else if (IsForEver(restored)) {
     needs_.kept.Drop({}, record.held.number);
-    return restored;
+  } else {
+    needs_.kept.HoldOn(record.held.number, std::move(held.mapped()));
+    Postpone(record, restored);
   }
-  ++restored_;
-  bytes_ += record.bytes;
-  return OkStatus();
+  return restored;
 }
 
 Status Restoring::RestoreView(const BufferRecord& record) {
   if (needs_.buffers.FindById(*record.view_of) == nullptr) return NotRestored("its memory is gone");
   return needs_.buffers.RestoreView(record);
+}
+
+void Restoring::Postpone(const BufferRecord& record, const Status& why) {
+  postponed_.insert(record.id);
+  needs_.buffers.Reserve(record.id);
+  if (postponed_.size() > kMostLostTold) return;
+  log::Warning("a buffer cannot be restored now, and is held for the next start",
+               {{"buffer", record.name},
+                {"bytes", std::to_string(record.bytes)},
+                {"owner", record.owner.ToString()},
+                {"why", why.ToString()}});
 }
 
 void Restoring::Lose(const std::string& key, const BufferRecord& record, const Status& why) {

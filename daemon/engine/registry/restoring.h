@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,11 +46,14 @@ class Restoring {
   void FindArriving();
   Status Restore(const BufferRecord& record);
   Status RestoreView(const BufferRecord& record);
+  // It is gone for ever, or the next process may still restore it.
   void Lose(const std::string& key, const BufferRecord& record, const Status& why);
+  void Postpone(const BufferRecord& record, const Status& why);
 
   const Needs needs_;
   KeeperApi::Left left_;
   std::vector<Arriving> arriving_;
+  std::set<BufferId> postponed_;
   uint64_t restored_ = 0;
   uint64_t bytes_ = 0;
   uint64_t granted_ = 0;

@@ -190,6 +190,7 @@ void Tickets::Put(const std::string& text, Ticket ticket) {
   if (kept.tickets.size() <= part) kept.tickets.resize(part + 1);
   if (kept.timer == 0) KeepUntil(digest, kept, ticket.expires);
   Record(text, ticket);
+  if (kept.tickets[part]) Done(*kept.tickets[part]);  // the same of two lives
   kept.tickets[part] = std::move(ticket);
 }
 

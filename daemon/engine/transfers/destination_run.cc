@@ -525,7 +525,8 @@ void DestinationRun::TellArrival() {
 
 void DestinationRun::End(const Status& status) {
   if (std::exchange(ended_, true)) return;
-  if (params_.kept) needs_.kept.EraseArriving(params_.request.id);
+  // A daemon whose start has failed leaves it to the next one.
+  if (params_.kept && needs_.context.serving) needs_.kept.EraseArriving(params_.request.id);
   needs_.context.loop.CancelTimer(deadline_timer_);
   params_.destination.span.region.reset();
   if (params_.source_area) params_.source_area->span.region.reset();

@@ -135,8 +135,8 @@ void Destinations::Start(const std::string& caller, const StartRequest& request,
 }
 
 Result<std::vector<plan::Wire>> Destinations::Unknowns(const std::string& caller,
-                                                       const StartRequest& request) {
-  ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
+                                                       const StartRequest& request, bool begun) {
+  ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request, begun));
   ONECOPY_ASSIGN_OR_RETURN(
       const plan::Request question,
       MakeRequest(request.reservation, checked.area, checked.ranges, request.asked.policy, {}));
@@ -352,13 +352,14 @@ bool Destinations::Record(const std::string& caller, const StartRequest& request
   const bool simple = !request.series && !request.asked.deadline && request.asked.message.empty() &&
                       request.reservation.source.file.empty() && !buffer.keep_arrivals;
   const bool told = needs_.runs.kept.Tells(Owner{request.uid, caller});
-  if (buffer.held == nullptr || HasGaps(buffer) || !simple || !told) return false;
+  // What is read in place has no connection over which it could go on.
+  const bool by_link = !info.plan->link.empty();
+  if (buffer.held == nullptr || HasGaps(buffer) || !simple || !told || !by_link) return false;
   needs_.runs.kept.EraseArriving(request.id);
   ArrivingRecord record{request, caller, info.plan->path, info.create_time};
   record.request.asked.destination = info.destination;
   record.request.asked.destination.buffer = buffer.id.ToString();
-  needs_.runs.kept.Put(record);
-  return true;
+  return needs_.runs.kept.Put(record);
 }
 
 void Destinations::Resume(const ArrivingRecord& begun, uint64_t arrived) {
@@ -391,14 +392,14 @@ void Destinations::Resume(const ArrivingRecord& begun, uint64_t arrived) {
   info.create_time = begun.create_time;
   Result<TransferRecord*> record =
       transfers.Add(std::move(info), owner, begun.caller, std::move(*charge));
-  if (!record.ok()) return needs_.runs.kept.EraseArriving(request.id);
+  if (!record.ok()) return;  // another one has the id
   // Its caller has waited since then.
   const auto waited = std::max<WallTime::duration>(
       std::chrono::system_clock::now() - begun.create_time, WallTime::duration(0));
   (*record)->created -= std::chrono::duration_cast<os::Clock::duration>(waited);
   (*record)->asked = (*record)->created;
   needs_.runs.buffers.Hold(params.buffer, request.id);
-  log::Info("a transfer of the earlier daemon goes on",
+  log::Info("a transfer from before the restart goes on",
             {{"transfer", request.id.str()},
              {"source", (*record)->info.source.ToString()},
              {"from", std::to_string(arrived)}});
@@ -415,23 +416,27 @@ void Destinations::Resume(const ArrivingRecord& begun, uint64_t arrived) {
 void Destinations::Learn(const std::string& caller, const StartRequest& request,
                          Reply<plan::Path> reply) {
   const std::string source_node = request.reservation.source.node;
-  auto learn = [this, caller, request, source_node, reply = std::move(reply)]() mutable {
-    const Result<std::vector<plan::Wire>> unknowns = Unknowns(caller, request);
-    if (!unknowns.ok()) return reply(unknowns.status());
-    needs_.probes.Await(
-        source_node, *unknowns, [this, caller, request, reply = std::move(reply)]() mutable {
-          const Result<Checked> checked = Check(caller, request, true);
-          if (!checked.ok()) return reply(checked.status());
-          TransferRecord* const record = needs_.runs.transfers.Find(request.id);
-          if (record != nullptr && checked->grant) record->grants = {*checked->grant};
-          reply(MakePlan(request.reservation, checked->area, nullptr, request.asked.policy, {}));
-        });
+  const auto answer = std::make_shared<Reply<plan::Path>>(std::move(reply));
+  auto learn = [this, caller, request, source_node, answer] {
+    const Result<std::vector<plan::Wire>> unknowns = Unknowns(caller, request, true);
+    if (!unknowns.ok()) return (*answer)(unknowns.status());
+    needs_.probes.Await(source_node, *unknowns, [this, caller, request, answer] {
+      const Result<Checked> checked = Check(caller, request, true);
+      if (!checked.ok()) return (*answer)(checked.status());
+      TransferRecord* const record = needs_.runs.transfers.Find(request.id);
+      if (record != nullptr && checked->grant) record->grants = {*checked->grant};
+      (*answer)(MakePlan(request.reservation, checked->area, nullptr, request.asked.policy, {}));
+    });
   };
   // A third node's users are known by what that node says of itself.
   const bool third = caller != source_node && !needs_.runs.context.IsSelf(caller);
   if (!third) return learn();
   needs_.runs.peers.WhenConnected(
-      caller, [learn = std::move(learn)](const Result<PeerApi*>&) mutable { learn(); });
+      caller, [caller, learn = std::move(learn), answer](const Result<PeerApi*>& peer) mutable {
+        if (peer.ok()) return learn();
+        (*answer)(Status(Code::kUnavailable, reasons::kPeerDown,
+                         "node " + caller + ", which asked for the transfer, does not answer yet"));
+      });
 }
 
 std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,

@@ -41,7 +41,9 @@ class Destinations {
   // beginning arrived. Nothing where its buffer is gone: then nothing is known of it.
   void Resume(const ArrivingRecord& begun, uint64_t arrived);
   // What has to be known about the ways between the two nodes before a plan is made.
-  Result<std::vector<plan::Wire>> Unknowns(const std::string& caller, const StartRequest& request);
+  // `begun`: of a transfer that has been accepted.
+  Result<std::vector<plan::Wire>> Unknowns(const std::string& caller, const StartRequest& request,
+                                           bool begun = false);
 
  private:
   // By which path, once all is known that decides it, and the right to write has been checked

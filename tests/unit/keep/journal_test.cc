@@ -222,6 +222,10 @@ TEST_CASE("a head that counts more than there is leaves nothing, and is told") {
   REQUIRE_OK(again);
   CHECK((*again)->records().empty());
   CHECK((*again)->unread_bytes() == beyond);
+  REQUIRE_OK((*again)->Put("b", "2"));
+  auto third = Again(**again);
+  REQUIRE_OK(third);
+  CHECK((*third)->records() == Journal::Records{{"b", "2"}});
 }
 
 }  // namespace

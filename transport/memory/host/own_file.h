@@ -1,6 +1,7 @@
 // The memory file behind a buffer of the daemon's own.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 
@@ -30,7 +31,7 @@ class OwnFile {
  private:
   os::UniqueFd fd_;
   const uint64_t bytes_;
-  bool shared_;
+  std::atomic<bool> shared_;
   bool left_ = false;
 };
 
