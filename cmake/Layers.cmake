@@ -26,7 +26,7 @@ set(ONECOPY_LAYER_daemon_plan transport/core)
 set(ONECOPY_LAYER_daemon_pipeline transport/core)
 set(ONECOPY_LAYER_daemon_handover proto proto/codec transport/core transport/os)
 set(ONECOPY_LAYER_daemon_holder transport/core transport/os)
-set(ONECOPY_LAYER_daemon_keep daemon/engine/api daemon/holder daemon/log transport/core transport/os)
+set(ONECOPY_LAYER_daemon_holder_client daemon/engine/api daemon/holder daemon/log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_ring transport/core transport/os transport/ring)
 # The rooms of the engine, from the ground up.
 set(ONECOPY_LAYER_daemon_engine_api daemon/plan transport/core transport/os)

@@ -20,9 +20,9 @@
 #include "daemon/config/sections.h"
 #include "daemon/configured.h"
 #include "daemon/engine/engine.h"
-#include "daemon/kept_memory.h"
 #include "daemon/log/audit.h"
 #include "daemon/log/log.h"
+#include "daemon/open_holder.h"
 #include "daemon/reloader.h"
 #include "daemon/rpc/api_server.h"
 #include "daemon/rpc/dialer.h"
@@ -237,12 +237,12 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   const bool takes_dma_bufs = std::any_of(links.begin(), links.end(), [](const auto& link) {
     return link->Describe().Reaches("dmabuf");
   });
-  ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<keep::Keeper> keeper,
-                           OpenKeeper(config, run_dir.path()));
+  ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<holder::HolderClient> holder,
+                           OpenHolder(config, run_dir.path()));
   rpc::Dialer dialer(credentials);
   ServedMetrics metrics(config);
   engine::Options options = EngineOptions(configured, std::move(topology));
-  options.keeper = keeper.get();
+  options.holder = holder.get();
   options.metrics = [&metrics] { return metrics.Info(); };
   engine::Engine engine(std::move(options), std::move(memories), std::move(links), dialer,
                         std::move(stores));

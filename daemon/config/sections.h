@@ -18,10 +18,9 @@ struct SectionSpec {
   bool example = false;  // the name is one of any number: peers.west
 };
 
-// What `metrics_listen` is where metrics are not served, and `restart.holder` where no memory
-// outlives the daemon.
+// The value of `metrics_listen` for no metrics, and of `restart.holder` for no holder.
 inline constexpr std::string_view kOff = "off";
-// What `restart.holder` is where the daemon starts the holder by itself.
+// The value of `restart.holder` for a holder that the daemon starts.
 inline constexpr std::string_view kOwn = "own";
 
 // The only version of the file that there is.

@@ -187,12 +187,12 @@ void ClientService::CreateBuffer(const Principal& who, CreateBufferRequest reque
     peer.CreateBuffer(needs_.context.node(), who.uid, std::move(request), std::move(reply));
   });
   if (asked) return;
-  needs_.buffers.Create(who, request, std::move(reply));
+  needs_.maker.Create(who, request, std::move(reply));
 }
 
 void ClientService::RegisterBuffer(const Principal& who, RegisterBufferRequest request,
                                    Reply<BufferInfo> reply) {
-  needs_.buffers.Register(who, request, std::move(reply));
+  needs_.maker.Register(who, request, std::move(reply));
 }
 
 void ClientService::CreateViews(const Principal& who, std::vector<ViewRequest> views,

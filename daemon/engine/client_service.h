@@ -14,6 +14,7 @@
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/path_rates.h"
 #include "daemon/engine/probing/probes.h"
+#include "daemon/engine/registry/buffer_maker.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/exports.h"
 #include "daemon/engine/registry/files.h"
@@ -39,6 +40,7 @@ class ClientService final : public ClientApi {
     const Owners& owners;
     const Sessions& sessions;
     Buffers& buffers;
+    BufferMaker& maker;
     Files& files;
     Grants& grants;
     Views& views;

@@ -77,7 +77,7 @@ void Engine::Drain(Task done) {
     state->openings.CloseAll(state->context.Draining());
     state->mappings.EndAll({Code::kUnavailable, reasons::kDraining,
                             "node " + state->context.node() + " is shutting down" +
-                                (state->kept.on() ? ": map the buffer again when it is back"
+                                (state->held.on() ? ": map the buffer again when it is back"
                                                   : ", and its buffers go with it")});
     log::Info("draining", {{"transfers", std::to_string(state->transfers.running())}});
     const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
@@ -128,7 +128,7 @@ void Engine::Stop() {
     state->slabs.Clear();
     state->mappings.Clear();
     state->buffers.Clear();
-    state->kept.Unwatch();
+    state->held.Unwatch();
   });
   state->context.ledger.OnFall(nullptr);
   state->thread.StopAndJoin();

@@ -55,11 +55,13 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
       sessions(context.node(), context.options.daemon_uid, context.ledger),
       owners(context.node(), [this](const std::string& node) { return peers.UidDomain(node); }),
       request_memory(context),
-      kept(context),
+      records(context),
+      held(context),
       slabs(context, sessions),
-      buffers(context, sessions, slabs, kept, request_memory),
+      buffers(context, sessions, records),
+      maker({context, sessions, slabs, records, held, buffers}, request_memory),
       files(context, sessions, buffers),
-      grants(context, owners, sessions, kept),
+      grants(context, owners, sessions, records),
       views({context, owners, buffers, grants}),
       mappings({context, owners, sessions, buffers, grants}),
       arrivals(context, buffers),
@@ -71,7 +73,7 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
       registrations(context, connections),
       slots(context),
       checksums(context, slots),
-      tickets(context, buffers, grants, kept),
+      tickets(context, buffers, grants, records),
       exports({context, owners, buffers, tickets,
                [this](const TransferId& id) {
                  const TransferRecord* const record = transfers.Find(id);
@@ -96,14 +98,11 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
                remote_transfers,
                series,
                {context, peers, transfers, buffers, registrations, slots, checksums, exporter}}),
-      destinations({grants,
-                    tickets,
-                    series,
-                    planning,
-                    probes,
-                    {context, peers, transfers, buffers, arrivals, checksums, path_rates,
-                     rate_watch, moves, kept}}),
-      bundles({context, peers, probes, buffers, arrivals, transfers, series, destinations}),
+      destination_plans({context, transfers, buffers, grants, planning}),
+      resumed_destinations({destination_plans, probes, RunNeeds()}),
+      destinations({tickets, series, probes, destination_plans, resumed_destinations, RunNeeds()}),
+      bundles({context, peers, probes, buffers, arrivals, transfers, series, destination_plans,
+               destinations}),
       orders(context, nodes, transfers, remote_transfers, series, request_memory),
       openings(context),
       remote_routes({context,
@@ -124,18 +123,44 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
              ring_thread},
             context.options.ring_spin),
       removal({owners, buffers, grants, mappings, rings, openings, exporter}),
-      self({context,  owners,       peers,     connections, tickets,     exports,
-            buffers,  grants,       inventory, messages,    transfers,   remote_transfers,
-            sources,  destinations, bundles,   probe_slabs, ring_server, openings,
-            exporter, importer,     removal}),
+      self({context,          owners,   peers,        connections, tickets,     exports,
+            buffers,          maker,    grants,       inventory,   messages,    transfers,
+            remote_transfers, sources,  destinations, bundles,     probe_slabs, ring_server,
+            openings,         exporter, importer,     removal}),
       drain({context, rings, openings, transfers, peers}),
-      client({context, owners,     sessions,  buffers,          files,  grants,
-              views,   inventory,  arrivals,  catalog,          peers,  nodes,
-              probes,  path_rates, transfers, remote_transfers, orders, series,
-              rings,   openings,   mappings,  removal,          tally,  drain,
+      client({context,
+              owners,
+              sessions,
+              buffers,
+              maker,
+              files,
+              grants,
+              views,
+              inventory,
+              arrivals,
+              catalog,
+              peers,
+              nodes,
+              probes,
+              path_rates,
+              transfers,
+              remote_transfers,
+              orders,
+              series,
+              rings,
+              openings,
+              mappings,
+              removal,
+              tally,
+              drain,
               exports}),
-      figures({context, tally, transfers, rings, slots, buffers, kept, peers, probes}),
+      figures({context, tally, transfers, rings, slots, buffers, held, peers, probes}),
       status({context, catalog, peers, planning, transfers, tally, figures}) {}
+
+DestinationRun::Needs Engine::State::RunNeeds() {
+  return {context,   peers,      transfers,  buffers, arrivals,
+          checksums, path_rates, rate_watch, moves,   records};
+}
 
 // What one part does when another one's things come or go.
 void Engine::State::Wire() {
@@ -255,13 +280,13 @@ void Engine::State::Wire() {
 }
 
 void Engine::State::Restore() {
-  Restoring restoring({context, kept, buffers, grants, tickets});
+  Restoring restoring({context, records, held, buffers, maker, grants, tickets});
   restoring.Run();
   // Before a peer can ask for them.
   for (const Restoring::Arriving& begun : restoring.TakeArriving()) {
-    destinations.Resume(begun.record, begun.bytes);
+    resumed_destinations.Resume(begun.record, begun.bytes);
   }
-  kept.Watch([this] { return buffers.ToHold(); }, [this](BufferId id) { buffers.Record(id); });
+  held.Watch([this] { return buffers.ToHold(); }, [this](BufferId id) { buffers.Record(id); });
 }
 
 void Engine::State::ReturnMemory() {

@@ -26,12 +26,14 @@
 #include "daemon/engine/probing/probe_slabs.h"
 #include "daemon/engine/probing/probes.h"
 #include "daemon/engine/probing/rate_watch.h"
+#include "daemon/engine/registry/buffer_maker.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/exports.h"
 #include "daemon/engine/registry/files.h"
 #include "daemon/engine/registry/grants.h"
-#include "daemon/engine/registry/kept.h"
+#include "daemon/engine/registry/held_memory.h"
 #include "daemon/engine/registry/openings.h"
+#include "daemon/engine/registry/records.h"
 #include "daemon/engine/registry/request_memory.h"
 #include "daemon/engine/registry/restoring.h"
 #include "daemon/engine/registry/sessions.h"
@@ -51,9 +53,11 @@
 #include "daemon/engine/status_reader.h"
 #include "daemon/engine/transfers/bundles.h"
 #include "daemon/engine/transfers/coordinator.h"
+#include "daemon/engine/transfers/destination_plans.h"
 #include "daemon/engine/transfers/destinations.h"
 #include "daemon/engine/transfers/moves.h"
 #include "daemon/engine/transfers/remote_transfers.h"
+#include "daemon/engine/transfers/resumed_destinations.h"
 #include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/sources.h"
 #include "daemon/engine/transfers/tally.h"
@@ -70,7 +74,8 @@ struct Engine::State {
         PeerDialer& dialer);
 
   void Wire();
-  // What an earlier process of this daemon has left is here again; before anything is served.
+  DestinationRun::Needs RunNeeds();
+  // Restores what the previous process left, before the daemon serves.
   void Restore();
   void CancelAll(const Status& why);
   // Small transfers of rings from a node, and to it.
@@ -92,9 +97,11 @@ struct Engine::State {
   Sessions sessions;
   Owners owners;
   RequestMemory request_memory;
-  Kept kept;
+  Records records;
+  HeldMemory held;
   Slabs slabs;
   Buffers buffers;
+  BufferMaker maker;
   Files files;
   Grants grants;
   Views views;
@@ -124,6 +131,8 @@ struct Engine::State {
   Series series;
   Moves moves;
   Sources sources;
+  DestinationPlans destination_plans;
+  ResumedDestinations resumed_destinations;
   Destinations destinations;
   Bundles bundles;
   Coordinator orders;

@@ -13,7 +13,7 @@ Figures FiguresReader::Read() {
   figures.version = context.options.version;
   figures.start_time = context.started;
   figures.draining = context.draining;
-  figures.holder_lost = needs_.kept.lost();
+  figures.holder_lost = needs_.held.lost();
   figures.transfers = needs_.tally.figures();
   figures.running = needs_.transfers.running();
   figures.rings = context.ledger.count(Charged::kRings);

@@ -24,7 +24,7 @@ class FiguresReader {
     Rings& rings;
     const Slots& slots;
     const Buffers& buffers;
-    const Kept& kept;
+    const HeldMemory& held;
     const Peers& peers;
     const Probes& probes;
   };

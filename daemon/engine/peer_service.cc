@@ -202,7 +202,7 @@ void PeerService::CreateBuffer(const std::string& caller, Uid uid, CreateBufferR
                         "give both nodes one uid_domain, or set create_bytes under [peers." +
                             caller + "] on node " + self + "; or run onecopy on that node"));
   }
-  Buffers::Account account{WholeNode(caller), nullptr};
+  BufferMaker::Account account{WholeNode(caller), nullptr};
   if (limit) {
     account.take_room = [this, caller, bytes = request.bytes, limit = *limit] {
       return TakeRoom(caller, bytes, limit);
@@ -210,7 +210,7 @@ void PeerService::CreateBuffer(const std::string& caller, Uid uid, CreateBufferR
   }
   // All users of a node have one account, and ids are each user's own.
   if (!request.request_id.empty()) request.request_id = uid.ToString() + "/" + request.request_id;
-  needs_.buffers.Create({uid, caller, false, {}}, request, std::move(reply), std::move(account));
+  needs_.maker.Create({uid, caller, false, {}}, request, std::move(reply), std::move(account));
 }
 
 void PeerService::DeleteBuffer(const std::string& caller, Uid uid, std::string name, bool force,

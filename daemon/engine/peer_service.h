@@ -8,6 +8,7 @@
 #include "daemon/engine/peering/connections.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/probe_slabs.h"
+#include "daemon/engine/registry/buffer_maker.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/exports.h"
 #include "daemon/engine/registry/grants.h"
@@ -36,6 +37,7 @@ class PeerService final : public PeerApi {
     Tickets& tickets;
     Exports& exports;
     Buffers& buffers;
+    BufferMaker& maker;
     Grants& grants;
     Inventory& inventory;
     Messages& messages;

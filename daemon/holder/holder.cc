@@ -91,7 +91,7 @@ void Holder::Answer(int connection, const Message& asked, os::Packet& packet) {
       answer.what = What::kDone;
     }
   }
-  // A daemon that does not read its answers has asked without waiting, which none does.
+  // A daemon waits for each answer. One that does not read them is broken.
   if (!os::SendPacket(connection, answer.bytes()).ok()) Part(connection);
 }
 

@@ -1,4 +1,4 @@
-// Holds descriptors of memory for a daemon, while that is replaced by another one.
+// Keeps descriptors of a daemon's memory while another daemon takes its place.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace onecopy::holder {
 
-// The loop's thread only, or before it runs. It serves one daemon at a time, of its own user; what
-// another user's process asks is not even read.
+// Use it on the loop's thread, or before the loop runs. It serves one daemon at a time. It closes
+// connections of other users without reading from them.
 class Holder {
  public:
-  // A holder at this path, for its own user alone. `over` runs once nothing has been asked for as
-  // long as the last daemon wanted: all that was held has been closed then, and its memory is free
-  // where no other process has it.
+  // Listens at this path, for its own user only. If no daemon connects for as long as the last one
+  // asked for, it closes all descriptors and calls `over`. That frees their memory, unless another
+  // process uses it.
   static Result<std::unique_ptr<Holder>> Serve(os::EventLoop& loop, const std::string& path,
                                                std::function<void()> over);
   ~Holder();
@@ -43,11 +43,11 @@ class Holder {
   os::EventLoop& loop_;
   const std::function<void()> over_;
   std::unique_ptr<os::Acceptor> acceptor_;
-  std::map<int, os::UniqueFd> connections_;  // by number; one of them may be the daemon's
-  int daemon_ = -1;                          // that has said hello
+  std::map<int, os::UniqueFd> connections_;  // by descriptor
+  int daemon_ = -1;                          // the connection that has said hello
   std::map<uint64_t, os::UniqueFd> held_;
-  std::chrono::milliseconds patience_{60'000};  // until a daemon says otherwise
-  os::EventLoop::TimerId timer_ = 0;            // while there is no daemon
+  std::chrono::milliseconds patience_{60'000};  // until a daemon sets another time
+  os::EventLoop::TimerId timer_ = 0;            // runs while no daemon is connected
 };
 
 }  // namespace onecopy::holder

@@ -35,8 +35,8 @@ void UseAllDescriptors() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Ends the process that was called, once what goes on has no terminal, no process group and no file
-// of its caller's.
+// Continues in a child that has none of the caller's terminal, process group and open files. Then
+// ends the calling process.
 bool GoOnInBackground() {
   std::array<int, 2> ready{};
   if (::pipe2(ready.data(), O_CLOEXEC) != 0) return false;
@@ -57,7 +57,7 @@ bool GoOnInBackground() {
   return told;
 }
 
-// Whether that is the file at the path, and not another process's by now.
+// Whether the path still leads to that file.
 bool IsFile(const char* path, const struct stat& file) {
   struct stat now {};
   return ::stat(path, &now) == 0 && now.st_dev == file.st_dev && now.st_ino == file.st_ino;
@@ -84,8 +84,8 @@ int main(int argc, char** argv) {
   struct stat own {};
   auto holder = onecopy::holder::Holder::Serve(loop, argv[first], [&] {
     if (!background) return;
-    // While connections still reach this process: a daemon that has just connected starts another
-    // holder only once this one has ended, and must not lose that one's file.
+    // The listener is still open here, so no daemon has started another holder yet. Removing the
+    // file now cannot remove the socket of that other holder.
     if (IsFile(argv[first], own)) ::unlink(argv[first]);
     loop.Stop();
   });

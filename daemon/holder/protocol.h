@@ -1,5 +1,5 @@
-// What a daemon and the holder of its memory say to each other: packets of a SOCK_SEQPACKET Unix
-// socket, each a Message, with one descriptor where that is said. The daemon asks, the holder
+// The protocol between a daemon and the holder of its memory: packets on a SOCK_SEQPACKET Unix
+// socket. Each packet is one Message; some carry one descriptor. The daemon asks, and the holder
 // answers each question once.
 #pragma once
 
@@ -11,21 +11,23 @@
 
 namespace onecopy::holder {
 
-// A holder outlives daemons, so this changes only where it must.
+// A holder serves daemons of later versions, so change this only if you must.
 inline constexpr uint32_t kProtocol = 1;
 
 enum class What : uint32_t {
-  kHello = 1,  // first; `value`: for how many milliseconds to hold after the daemon has gone
-  kHold,       // with a descriptor, under `number`; one that was held under it goes
-  kRelease,    // what is held under `number`; nothing there is no error
-  kNext,       // what has the smallest number above `number`
-  kReleaseAll,
-  kDone = 16,  // `value` of kHello: how many descriptors are held
-  kItem,       // of kNext: its `number`, and a copy of the descriptor
-  kEnd,        // of kNext: there is none
-  kBusy,       // of kHello: another daemon has not gone yet
-  kFull,       // of kHold: the holder may open no more files
-  kUnknown,    // another protocol, or no question that this holder knows
+  // Questions.
+  kHello = 1,   // comes first; `value`: how many milliseconds to hold after this daemon is gone
+  kHold,        // carries a descriptor; replaces the one under `number`
+  kRelease,     // closes the descriptor under `number`, if there is one
+  kNext,        // asks for the descriptor with the smallest number above `number`
+  kReleaseAll,  // closes all descriptors
+  // Answers.
+  kDone = 16,  // to kHello: `value` is how many descriptors are held
+  kItem,       // to kNext: `number` and a copy of the descriptor
+  kEnd,        // to kNext: there are no more
+  kBusy,       // to kHello: another daemon is still connected
+  kFull,       // to kHold: the holder cannot open more files
+  kUnknown,    // the holder does not know this question or protocol
 };
 
 struct Message {

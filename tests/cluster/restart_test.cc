@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -358,8 +358,10 @@ TEST_CASE("killed in the middle of creating and removing, a daemon keeps what it
   uint64_t next = 0;
   for (int round = 0; round < 4; ++round) {
     std::string unsure;  // asked for, and not answered
-    std::thread killer([&, patience = std::chrono::milliseconds(random() % 150)] {
-      std::this_thread::sleep_for(patience);
+    // In the middle of the request after so many answers.
+    std::atomic<uint64_t> answered{0};
+    std::thread killer([&, most = 1 + random() % 60] {
+      for (uint64_t now = 0; now < most; now = answered.load()) answered.wait(now);
       west.process().Signal(SIGKILL);
     });
     {
@@ -369,6 +371,8 @@ TEST_CASE("killed in the middle of creating and removing, a daemon keeps what it
           unsure = std::next(there.begin(), static_cast<int>(random() % there.size()))->first;
           if (!client.DeleteBuffer(unsure).ok()) break;
           there.erase(unsure);
+          answered.fetch_add(1);
+          answered.notify_one();
           continue;
         }
         unsure = "buffer-" + std::to_string(++next);
@@ -381,8 +385,12 @@ TEST_CASE("killed in the middle of creating and removing, a daemon keeps what it
         there[unsure] = mapped.ok() ? next : 0;
         ids[unsure] = made->id;
         if (!mapped.ok()) break;
+        answered.fetch_add(1);
+        answered.notify_one();
       }
     }
+    answered = UINT64_MAX;  // whatever ended the loop
+    answered.notify_one();
     killer.join();
     west.process().Wait();
     west.Restart();

@@ -99,6 +99,38 @@ struct Rig {
   HostBuffer in;
 };
 
+// A holder has the memory of one of the two daemons, which is going to be killed.
+struct HeldRig {
+  explicit HeldRig(Wire::End dying)
+      : ends(folder / "run"),
+        west("west", Options(Wire::End::kWest, dying)),
+        east("east", Options(Wire::End::kEast, dying, {west.AsPeer()})),
+        source_dies(dying == Wire::End::kWest) {
+    east.WaitForPeer("west");
+    west.WaitForPeer("east");
+  }
+
+  Node& dying() { return source_dies ? west : east; }
+  Node& other() { return source_dies ? east : west; }
+
+  TempFolder folder;
+  HolderEnds ends;
+  Wire wire{kMegabits};
+  Node west;
+  Node east;
+  const bool source_dies;
+
+ private:
+  NodeOptions Options(Wire::End end, Wire::End dying, std::vector<std::string> peers = {}) const {
+    const bool held = end == dying;
+    NodeOptions options =
+        OptionsAt(wire, end, held ? "[restart]\nholder = \"own\"\nhold_for = \"60s\"\n" : "",
+                  std::move(peers));
+    if (held) options.run_dir = folder / "run";
+    return options;
+  }
+};
+
 uint64_t Moved(const TransferInfo& transfer) {
   const auto& attempts = transfer.receipt.attempts;
   return std::accumulate(attempts.begin(), attempts.end(), uint64_t{0},
@@ -246,118 +278,61 @@ TEST_CASE("a source whose daemon has restarted ends the transfer as soon as it a
   CHECK(ended.bytes_done >= kSeen);
 }
 
-TEST_CASE("a source that is killed and comes back with its buffer goes on where it was") {
+TEST_CASE("a daemon that is killed and comes back with its buffer resumes its transfers") {
   if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
   const std::string path = GENERATE("tcp-direct", "tcp-staged");
-  const bool pushed = path == "tcp-direct";  // asked for by the node that is killed
-  CAPTURE(path);
-  const TempFolder folder;
-  const HolderEnds ends(folder / "run");
-  const Wire wire(kMegabits);
-  NodeOptions options =
-      OptionsAt(wire, Wire::End::kWest, "[restart]\nholder = \"own\"\nhold_for = \"60s\"\n");
-  options.run_dir = folder / "run";
-  Node west("west", std::move(options));
-  Node east("east", OptionsAt(wire, Wire::End::kEast, "", {west.AsPeer()}));
-  east.WaitForPeer("west");
-  west.WaitForPeer("east");
-  west.Do({"buffer", "create", "out", "--size", std::to_string(kBytes), "--memory", "host"});
-  west.Do({"cp", "-", "out"}, Payload(kBytes, 7));
-  Client client = east.Connect();
-  HostBuffer in = Filled(client, "in", kBytes, 8);
+  const bool source_dies = GENERATE(true, false);
+  CAPTURE(path, source_dies);
+  HeldRig rig(source_dies ? Wire::End::kWest : Wire::End::kEast);
+  // The memory at the other end is a client's, which lives on.
+  Client client = rig.other().Connect();
+  rig.dying().Do({"buffer", "create", source_dies ? "out" : "in", "--size", std::to_string(kBytes),
+                  "--memory", "host"});
+  const HostBuffer clients =
+      source_dies ? Filled(client, "in", kBytes, 8) : Filled(client, "out", kBytes, 7);
+  if (source_dies) rig.west.Do({"cp", "-", "out"}, Payload(kBytes, 7));
   TransferRequest request = Rig::Request(path);
   request.checksum = true;
-  onecopy::TransferId id;
-  if (pushed) {
-    Client asks = west.Connect();
-    id = Must(asks.StartTransfer(request)).id;
-  } else {
-    id = Must(client.StartTransfer(request)).id;
-  }
+  // One path is asked for by the node that is killed, the other one by the other node.
+  const auto id = path == "tcp-direct" ? Must(rig.dying().Connect().StartTransfer(request)).id
+                                       : Must(client.StartTransfer(request)).id;
   uint64_t before = 0;
   for (int round = 0; round < 2; ++round) {
     const uint64_t least = before + kSeen;
     WaitUntil("bytes arrive", [&] {
-      before = Must(client.GetTransfer(id)).bytes_done;
+      before = rig.east.Do({"transfer", "show", id.str()}).at("bytes_done").get<uint64_t>();
       return before >= least;
     });
-    west.Kill();
-    west.Restart();
-  }
-  // As long as it runs, and afterwards, its source knows it, too.
-  const TransferInfo ended = Must(client.AwaitTransfer(id));
-  INFO(ended.error.ToString());
-  REQUIRE(ended.state == TransferState::kSucceeded);
-  CHECK(ended.receipt.checksum->verified);
-  CHECK(IsPayload(in.data(), kBytes, 7));
-  const auto& attempts = ended.receipt.attempts;
-  REQUIRE(attempts.size() >= 3);
-  CHECK(attempts.back().outcome == "SUCCEEDED");
-  CHECK(attempts.back().bytes < kBytes);
-  CHECK(Moved(ended) <= kBytes + 2 * kWindow);
-  CHECK(west.WaitForTransfer(id.str(), "SUCCEEDED").at("role") == "source");
-  // Nothing of it is left for a third life.
-  west.Kill();
-  west.Restart();
-  CHECK(west.Do({"transfer", "ls"}).empty());
-}
-
-TEST_CASE("a destination that is killed and comes back with its buffer goes on where it was") {
-  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
-  const std::string path = GENERATE("tcp-direct", "tcp-staged");
-  const bool pulled = path == "tcp-direct";  // asked for by the node that is killed
-  CAPTURE(path);
-  const TempFolder folder;
-  const HolderEnds ends(folder / "run");
-  const Wire wire(kMegabits);
-  Node west("west", OptionsAt(wire, Wire::End::kWest, ""));
-  NodeOptions options = OptionsAt(
-      wire, Wire::End::kEast, "[restart]\nholder = \"own\"\nhold_for = \"60s\"\n", {west.AsPeer()});
-  options.run_dir = folder / "run";
-  Node east("east", std::move(options));
-  east.WaitForPeer("west");
-  west.WaitForPeer("east");
-  east.Do({"buffer", "create", "in", "--size", std::to_string(kBytes), "--memory", "host"});
-  Client client = west.Connect();
-  const HostBuffer out = Filled(client, "out", kBytes, 7);
-  TransferRequest request = Rig::Request(path);
-  request.checksum = true;
-  onecopy::TransferId id;
-  if (pulled) {
-    Client asks = east.Connect();
-    id = Must(asks.StartTransfer(request)).id;
-  } else {
-    id = Must(client.StartTransfer(request)).id;
-  }
-  uint64_t before = 0;
-  for (int round = 0; round < 2; ++round) {
-    const uint64_t least = before + kSeen;
-    WaitUntil("bytes arrive", [&] {
-      before = east.Do({"transfer", "show", id.str()}).at("bytes_done").get<uint64_t>();
-      return before >= least;
-    });
-    east.Kill();
-    east.Restart();
-    // At once, and as much as had arrived but for what is not recorded yet.
-    const Json again = east.Do({"transfer", "show", id.str()});
+    rig.dying().Kill();
+    rig.dying().Restart();
+    if (source_dies) continue;
+    // The new daemon knows the transfer at once, except for bytes that were not recorded yet.
+    const Json again = rig.east.Do({"transfer", "show", id.str()});
     CHECK(again.at("state") == "RUNNING");
     CHECK(again.at("bytes_done").get<uint64_t>() + (uint64_t{8} << 20) >= before);
   }
-  const Json ended = east.WaitForTransfer(id.str(), "SUCCEEDED");
+  const Json ended = rig.east.WaitForTransfer(id.str(), "SUCCEEDED");
   INFO(ended.dump(2));
   CHECK(ended.at("checksum").at("verified") == true);
-  CHECK(Contents(east, "in") == Payload(kBytes, 7));
+  if (source_dies) {
+    CHECK(IsPayload(clients.data(), kBytes, 7));
+  } else {
+    CHECK(Contents(rig.east, "in") == Payload(kBytes, 7));
+    CHECK(ended.at("evidence").at("resumed").get<std::string>().find("a restart of node east") !=
+          std::string::npos);
+  }
   const Json& attempts = ended.at("attempts");
   REQUIRE(attempts.size() >= 2);
-  CHECK(attempts.front().at("outcome") == "PEER_RESTARTED");
+  CHECK(attempts.front().at("outcome") == (source_dies ? "LINK_DOWN" : "PEER_RESTARTED"));
   CHECK(attempts.back().at("outcome") == "SUCCEEDED");
   CHECK(attempts.back().at("bytes") < kBytes);
-  CHECK(ended.at("evidence").at("resumed").get<std::string>().find("a restart of node east") !=
-        std::string::npos);
-  // The source has heard of it, and nothing is left of it for a third life.
-  CHECK(Must(client.AwaitTransfer(id)).state == TransferState::kSucceeded);
-  east.Kill();
-  east.Restart();
-  CHECK(east.Do({"transfer", "ls"}).empty());
+  uint64_t moved = 0;
+  for (const Json& one : attempts) moved += one.at("bytes").get<uint64_t>();
+  CHECK(moved <= kBytes + 2 * kWindow);
+  CHECK(rig.west.WaitForTransfer(id.str(), "SUCCEEDED").at("role") == "source");
+  // Nothing of it is left for a third life.
+  rig.dying().Kill();
+  rig.dying().Restart();
+  CHECK(rig.dying().Do({"transfer", "ls"}).empty());
 }
 }  // namespace resume_test

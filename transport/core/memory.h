@@ -45,9 +45,9 @@ class Memory : public Copier {
   // A client's memory. INVALID_ARGUMENT (BAD_HANDLE) for what is not what the request says it is.
   virtual Result<std::unique_ptr<Region>> Import(const ImportRequest& request) = 0;
 
-  // Memory that Allocate made in an earlier process of this daemon, by what Region::Share gave of
-  // it there: again this daemon's own, with the bytes that are in it. NOT_APPLICABLE for a memory
-  // that does not outlive the process; INVALID_ARGUMENT (BAD_HANDLE) for what is not such memory.
+  // Maps memory again that Allocate made in a previous process of this daemon. `kept` is what
+  // Region::Share returned there. NOT_APPLICABLE if this kind of memory ends with its process;
+  // INVALID_ARGUMENT (BAD_HANDLE) if `kept` is not such memory.
   virtual Result<std::unique_ptr<Region>> Restore(const ImportRequest& /*kept*/) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   kind() + " memory ends with the daemon's process");

@@ -103,8 +103,8 @@ class Region {
   // stay in this process (NOT_SHAREABLE).
   Result<ImportRequest> Share();
 
-  // Its memory outlives this process, in which the region is going to end: its bytes are not given
-  // back to the machine then. One thread at a time, before the last reference goes.
+  // Call this if the memory survives this process: the end of the region then leaves its bytes as
+  // they are. One thread at a time, before the last reference goes.
   void Leave() {
     if (leave_) leave_();
   }

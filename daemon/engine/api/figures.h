@@ -195,7 +195,7 @@ struct Figures {
   std::string version;
   WallTime start_time;
   bool draining = false;
-  bool holder_lost = false;  // memory is to outlive this process, and nothing holds it
+  bool holder_lost = false;  // a holder is configured, and none is connected
   TransferFigures transfers;
   uint64_t running = 0;  // transfers under way
   uint64_t ring_routes = 0;

@@ -78,7 +78,7 @@ class Move {
   virtual void Start(Task running, Done done) = 0;
   virtual void Stop(const Status& why) = 0;
   virtual uint64_t bytes_done() const = 0;
-  // As MoveOutcome::arrived, so far; 0 where that is not known.
+  // As MoveOutcome::arrived, so far; 0 if it is not known.
   virtual uint64_t arrived() const { return 0; }
   // From `running` on: what carries the bytes, which are not counted yet.
   virtual std::vector<LaneBytes> lanes() const { return {}; }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/engine/api/keeper_api.h"
+#include "daemon/engine/api/holder_api.h"
 #include "daemon/engine/api/limits.h"
 #include "daemon/engine/api/types.h"
 #include "onecopy/node.h"
@@ -87,8 +87,9 @@ struct Options {
   // From then on a ring's route that nothing went by makes room for another one.
   std::chrono::nanoseconds unused_route = std::chrono::seconds(10);
 
-  // Has memory and records outlive this process; outlives the engine. Null: they end with it.
-  KeeperApi* keeper = nullptr;
+  // Keeps memory and records when this process ends; must outlive the engine. Null: nothing is
+  // kept.
+  HolderApi* holder = nullptr;
 
   // What proves who this node is, and until when; absent without certificates.
   std::function<std::vector<Expiry>()> expiries;

@@ -13,10 +13,9 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/owners.h"
-#include "daemon/engine/registry/kept.h"
-#include "daemon/engine/registry/request_log.h"
+#include "daemon/engine/registry/held_memory.h"
+#include "daemon/engine/registry/records.h"
 #include "daemon/engine/registry/sessions.h"
-#include "daemon/engine/registry/slabs.h"
 #include "transport/core/store.h"
 #include "transport/os/machine.h"
 
@@ -38,7 +37,7 @@ struct Buffer {
   Status removing;                                 // not OK once it is on its way out: why
   Ledger::Charge charge = {};       // of its owner, or of the node that its owner is of
   std::shared_ptr<void> room = {};  // of that node: see PeerRoom
-  HeldRef held = {};                // where its memory is to outlive the process
+  HeldRef held = {};                // set if its memory can survive this process
   bool keep_arrivals = false;       // see CreateBufferRequest
   bool file = false;  // a client's file, called as the client does: for one transfer, in no list
   bool exported = false;  // a file of this node's, opened for a user to read: see Exports
@@ -55,27 +54,19 @@ struct Buffer {
 // Engine thread. Pointers to buffers are good until control returns to the loop.
 class Buffers {
  public:
-  Buffers(Context& context, Sessions& sessions, const Slabs& slabs, Kept& kept,
-          RequestMemory& memory)
-      : context_(context),
-        sessions_(sessions),
-        slabs_(slabs),
-        kept_(kept),
-        requests_(memory, "buffer") {}
+  Buffers(Context& context, const Sessions& sessions, Records& records)
+      : context_(context), sessions_(sessions), records_(records) {}
 
-  // Room for a buffer that is going to be made, to be kept as long as it is.
-  using TakeRoom = std::function<Result<std::shared_ptr<void>>()>;
-  // Who pays for a buffer of another node's user: that node, whose word alone says which of its
-  // users asks.
-  struct Account {
-    Owner payer;
-    TakeRoom take_room;  // null: it takes none
-  };
-  // Checked, then made on a worker's thread.
-  void Create(const Principal& who, const CreateBufferRequest& request, Reply<BufferInfo> reply,
-              std::optional<Account> account = {});
-  void Register(const Principal& who, const RegisterBufferRequest& request,
-                Reply<BufferInfo> reply);
+  // Whether a new buffer can have that name. ALREADY_EXISTS (NAME_TAKEN), INVALID_ARGUMENT
+  // (BAD_NAME).
+  Status CheckNew(const std::string& name) const;
+  // The name is taken while its buffer is being made.
+  void BeginMaking(const std::string& name) { making_.insert(name); }
+  void EndMaking(const std::string& name) { making_.erase(name); }
+  // A name for what this session makes without one.
+  std::string ChooseName(const SessionId& session);
+  // Adds a buffer that has been made. Everything in the draft except its id is set.
+  Buffer& Add(Buffer draft);
 
   // A view of memory that is there: all of the draft but its id is filled in, and its name where it
   // is to have one. Charged to the memory's owner. ALREADY_EXISTS (NAME_TAKEN), INVALID_ARGUMENT
@@ -132,15 +123,15 @@ class Buffers {
   // How many there are, and of how many bytes; without clients' files.
   const BufferFigures& figures() const { return figures_; }
 
-  // As an earlier process of this daemon had it, with its id. RESOURCE_EXHAUSTED (QUOTA) where all
-  // users together may not have so many; ALREADY_EXISTS for a name or an id that is taken.
-  Status Restore(const BufferRecord& record, std::unique_ptr<Region> region);
-  Status RestoreView(const BufferRecord& record);  // of memory that is there again
-  // No new buffer gets that id's place: a later process may still restore the one that had it.
+  // For a buffer that a previous process had: whether its id and name are free. ALREADY_EXISTS.
+  Status CheckFree(BufferId id, const std::string& name) const;
+  // Puts that buffer back, with the id of the draft. Call CheckFree first.
+  void PutBack(Buffer draft);
+  // Keeps the slot of that id free for the next process, which may still restore its buffer.
   void Reserve(BufferId id);
-  // What is to outlive this process, of all buffers.
-  std::vector<Kept::Holding> ToHold() const;
-  // Its record, anew: how it is held has changed.
+  // All memory that the holder should have.
+  std::vector<HeldMemory::Holding> ToHold() const;
+  // Writes the buffer's record again, after the way it is held has changed.
   void Record(BufferId id);
 
   void Clear();  // at the engine's end
@@ -150,35 +141,8 @@ class Buffers {
     uint32_t generation = 0;
     std::optional<Buffer> buffer;
   };
-  using MakeRegion = UniqueFunction<Result<std::unique_ptr<Region>>()>;
-
-  Status CheckNew(const std::string& name) const;
-  // What the session has deposited under that number; nothing for 0.
-  Result<os::PassedFd> TakeIfNamed(const SessionId& session, uint64_t fd_handle);
-  struct Params {
-    std::string request_id;
-    std::string content;  // of the request, to be compared with a repetition's
-    bool validate_only = false;
-    bool administrator = false;
-    SessionId session;  // who waits for it
-    Owner payer;
-    TakeRoom take_room = {};
-    bool at_once = false;  // no worker has to make the region
-  };
-  // Common to both ways of making a buffer: reserves the name, makes the region on the worker, and
-  // adds it.
-  void Make(Params params, Buffer draft, const std::string& worker, MakeRegion make,
-            Reply<BufferInfo> reply);
-  // The same, except for a client that has gone before its turn came nothing is made.
-  MakeRegion UnlessGone(const SessionId& session, MakeRegion make) const;
-  Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const WorkQueue& queue);
-  std::string ChooseName(const SessionId& session);
   Buffer& Place(Buffer draft);
-  // Whether an earlier process's buffer can have that id and name again.
-  Status CheckFree(BufferId id, const std::string& name) const;
-  void PlaceAgain(Buffer draft);
   Buffer& Enter(Buffer& buffer);
-  Buffer& PlaceNamed(Buffer draft);
   void Record(const Buffer& buffer);
   // It comes, or goes: figures_.
   void Count(const Buffer& buffer, bool comes);
@@ -187,9 +151,8 @@ class Buffers {
   void Erase(Buffer& buffer);
 
   Context& context_;
-  Sessions& sessions_;
-  const Slabs& slabs_;
-  Kept& kept_;
+  const Sessions& sessions_;
+  Records& records_;
   // Where the generations of this daemon's life begin: an id must not outlive its daemon and name
   // another buffer in the next one. Less than half of the range, so that none comes to 0.
   const uint32_t first_generation_ = static_cast<uint32_t>(os::RandomNumber() >> 33);
@@ -200,7 +163,6 @@ class Buffers {
   std::map<Owner, Names> by_owner_;
   std::map<SessionId, std::set<BufferId>> by_session_;  // those that were registered
   std::set<std::string> making_;                        // names that are being made
-  RequestLog<BufferId> requests_;
   std::map<BufferId, std::vector<StatusReply>> removals_;
   uint64_t next_name_ = 1;
   std::function<void(const TransferId&, const Status&)> evict_;

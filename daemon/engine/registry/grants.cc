@@ -28,8 +28,8 @@ GrantId MakeId(const std::string& boot_id, uint64_t number) {
 
 }  // namespace
 
-Grants::Grants(Context& context, Owners& owners, const Sessions& sessions, Kept& kept)
-    : context_(context), owners_(owners), sessions_(sessions), kept_(kept) {}
+Grants::Grants(Context& context, Owners& owners, const Sessions& sessions, Records& records)
+    : context_(context), owners_(owners), sessions_(sessions), records_(records) {}
 
 Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, const ByteRange& range,
                                  const Owner& to, bool read, bool write,
@@ -62,7 +62,7 @@ Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, con
   grant.charge = std::move(charge);
   const GrantInfo info = Describe(grant);
   if (buffer.held != nullptr) {
-    kept_.Put(
+    records_.Put(
         GrantRecord{grant.id, grant.buffer, grant.range, grant.to, read, write, grant.expire_time});
   }
   Enter(std::move(grant));
@@ -76,7 +76,7 @@ bool Grants::Restore(const Buffer& buffer, const GrantRecord& record) {
                                                         std::chrono::system_clock::now());
     if (left.count() <= 0) return false;
   }
-  if (!kept_.Tells(record.to) || grants_.contains(record.id.str())) return false;
+  if (!records_.CanName(record.to) || grants_.contains(record.id.str())) return false;
   if (!Contains({0, buffer.bytes}, record.range)) return false;
   const Owner payer = PayerAt(context_.node(), buffer.owner.node, buffer.owner);
   Result<Ledger::Charge> charge = context_.ledger.Take(Charged::kGrants, payer, true);
@@ -119,7 +119,7 @@ void Grants::Delete(const GrantId& id, const Status& why) {
 }
 
 void Grants::Unlist(const Grant& grant) {
-  kept_.Erase(grant.id);
+  records_.Erase(grant.id);
   context_.loop.CancelTimer(grant.timer);
   const auto on = of_buffer_.find(grant.buffer);
   const auto to = on->second.find(grant.to);

@@ -11,6 +11,7 @@
 #include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/records.h"
 #include "daemon/engine/registry/sessions.h"
 
 namespace onecopy::engine {
@@ -20,15 +21,15 @@ enum class Access { kRead, kWrite };
 // Engine thread.
 class Grants {
  public:
-  Grants(Context& context, Owners& owners, const Sessions& sessions, Kept& kept);
+  Grants(Context& context, Owners& owners, const Sessions& sessions, Records& records);
 
   // `who` has been checked to own the buffer, and the range to lie inside it. The grant counts as
   // the buffer's owner's.
   Result<GrantInfo> Create(const Principal& who, const Buffer& buffer, const ByteRange& range,
                            const Owner& to, bool read, bool write,
                            std::optional<std::chrono::milliseconds> lifetime);
-  // As an earlier process of this daemon had it; false where it has expired meanwhile, or there is
-  // no room for it.
+  // Restores a grant of the previous process. Returns false if it has expired, or if its payer has
+  // no room.
   bool Restore(const Buffer& buffer, const GrantRecord& record);
   struct Grant {
     GrantId id;
@@ -92,7 +93,7 @@ class Grants {
   Context& context_;
   Owners& owners_;
   const Sessions& sessions_;
-  Kept& kept_;
+  Records& records_;
   std::map<std::string, Grant> grants_;                  // by id
   std::map<BufferId, std::map<Owner, Ids>> of_buffer_;   // by whom they are to
   std::map<Owner, std::map<BufferId, size_t>> granted_;  // how many each has of a buffer

@@ -1,4 +1,4 @@
-// Puts back what an earlier process of this daemon has left.
+// Restores what the previous process of this daemon left.
 #pragma once
 
 #include <cstdint>
@@ -7,37 +7,41 @@
 #include <vector>
 
 #include "daemon/engine/base/context.h"
+#include "daemon/engine/registry/buffer_maker.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/grants.h"
-#include "daemon/engine/registry/kept.h"
+#include "daemon/engine/registry/held_memory.h"
+#include "daemon/engine/registry/records.h"
 #include "daemon/engine/registry/tickets.h"
 
 namespace onecopy::engine {
 
-// Engine thread, before anything is served; may block, on GPUs for as long as these take to open.
+// Engine thread, before the daemon serves. May block as long as GPUs take to open.
 class Restoring {
  public:
   struct Needs {
     Context& context;
-    Kept& kept;
+    Records& records;
+    HeldMemory& held;
     Buffers& buffers;
+    BufferMaker& maker;
     Grants& grants;
     Tickets& tickets;
   };
 
   explicit Restoring(const Needs& needs) : needs_(needs) {}
 
-  // Buffers with their ids, then views and grants, and what peers may read by them. The log says
-  // what is there again, and what of the earlier process is gone, and why.
+  // Restores buffers with their ids, then views, grants and tickets. The log says what was
+  // restored, and what is gone and why.
   void Run();
 
-  // A transfer that was under way to a buffer that is here again, and how many bytes of its
-  // beginning had arrived.
+  // A transfer to a buffer of this node that was running, and how many bytes had arrived from its
+  // beginning on.
   struct Arriving {
     ArrivingRecord record;
     uint64_t bytes = 0;
   };
-  // To be taken up again; once, after Run.
+  // The transfers to resume. Call it once, after Run.
   std::vector<Arriving> TakeArriving() { return std::move(arriving_); }
 
  private:
@@ -46,12 +50,16 @@ class Restoring {
   void FindArriving();
   Status Restore(const BufferRecord& record);
   Status RestoreView(const BufferRecord& record);
-  // It is gone for ever, or the next process may still restore it.
+  Status Import(const BufferRecord& record, int fd);
+  // The registry's entry, charged to its payer, still without memory.
+  Result<Buffer> Draft(const BufferRecord& record, uint64_t charged_bytes) const;
+  // The buffer is gone.
   void Lose(const std::string& key, const BufferRecord& record, const Status& why);
+  // The next process may still restore it.
   void Postpone(const BufferRecord& record, const Status& why);
 
   const Needs needs_;
-  KeeperApi::Left left_;
+  HolderApi::Left left_;
   std::vector<Arriving> arriving_;
   std::set<BufferId> postponed_;
   uint64_t restored_ = 0;

@@ -190,24 +190,24 @@ void Tickets::Put(const std::string& text, Ticket ticket) {
   if (kept.tickets.size() <= part) kept.tickets.resize(part + 1);
   if (kept.timer == 0) KeepUntil(digest, kept, ticket.expires);
   Record(text, ticket);
-  if (kept.tickets[part]) Done(*kept.tickets[part]);  // the same of two lives
+  if (kept.tickets[part]) Done(kept.tickets[part]->record);  // of the previous process, too
   kept.tickets[part] = std::move(ticket);
 }
 
 void Tickets::Record(const std::string& text, Ticket& ticket) {
   const Buffer* const buffer = buffers_.FindById(ticket.buffer);
-  // What ranges it is for would be as long as these are many.
-  const bool none = !kept_.on() || ticket.ranged || ticket.record != 0;
+  // Ranges can be many, and a record with all of them would be long.
+  const bool none = !records_.on() || ticket.ranged || ticket.record != 0;
   if (none || buffer == nullptr || buffer->held == nullptr) return;
-  ticket.record = kept_.Put(TicketRecord{text, ticket.transfer, ticket.whole, ticket.buffer,
-                                         ticket.range, ticket.destination_node, ticket.initiator,
-                                         ticket.owner, ticket.grant});
+  ticket.record = records_.Put(TicketRecord{text, ticket.transfer, ticket.whole, ticket.buffer,
+                                            ticket.range, ticket.destination_node, ticket.initiator,
+                                            ticket.owner, ticket.grant});
 }
 
 bool Tickets::Revive(const TicketRecord& record) {
   const Buffer* const buffer = buffers_.FindById(record.buffer);
   const bool right =
-      (!record.grant || grants_.Find(*record.grant) != nullptr) && kept_.Tells(record.owner);
+      (!record.grant || grants_.Find(*record.grant) != nullptr) && records_.CanName(record.owner);
   if (buffer == nullptr || !right || !Contains({0, buffer->bytes}, record.range)) return false;
   Result<MemoryPlace> place = PlaceOf(*buffer, record.range, nullptr);
   const Owner payer = PayerAt(context_.node(), record.initiator, record.owner);
@@ -226,7 +226,7 @@ bool Tickets::Revive(const TicketRecord& record) {
   ticket.owner = record.owner;
   ticket.grant = record.grant;
   ticket.charge = std::move(*charge);
-  // The reader comes back within that, or not at all.
+  // A reader that is still interested comes back within that time.
   ticket.expires = os::Clock::now() +
                    std::max<os::Clock::duration>(kTicketLifetime, context_.options.resume_for);
   Put(record.text, std::move(ticket));
@@ -258,7 +258,7 @@ void Tickets::Forget(const std::string& text) {
 
 void Tickets::Erase(Table::iterator kept) {
   for (const std::optional<Ticket>& ticket : kept->second.tickets) {
-    if (ticket) Done(*ticket);
+    if (ticket) Done(ticket->record);
   }
   context_.loop.CancelTimer(kept->second.timer);
   by_transfer_.erase(kept->second.of);
@@ -319,7 +319,7 @@ Result<Ticket> Tickets::Take(const std::string& reader, const std::string& text,
                              const TransferId& transfer) {
   Result<Ticket> ticket = Use(reader, text, transfer);
   if (ticket.ok()) {
-    Done(*ticket);
+    Done(ticket->record);
     ticket->record = 0;
   }
   return ticket;
@@ -336,7 +336,7 @@ Result<Ticket> Tickets::Use(const std::string& reader, const std::string& text,
   const bool refused = !ticket.ok() && ticket.status().reason() == reasons::kAccessDenied;
   if (!refused) {
     if (!ticket.ok()) {
-      if (const std::optional<Ticket>* const found = Find(text)) Done(**found);
+      if (const std::optional<Ticket>* const found = Find(text)) Done((*found)->record);
     }
     Forget(text);
   }

@@ -14,6 +14,7 @@
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/places.h"
+#include "daemon/engine/registry/records.h"
 
 namespace onecopy::engine {
 
@@ -31,8 +32,8 @@ struct Ticket {
   TransferId whole = {};         // of several buffers, of which this is a part; empty: of none
   os::Clock::time_point expires = {};
   Status lost = {};     // why the buffer is gone, once it is
-  bool ranged = false;  // for ranges that the request named
-  uint64_t record = 0;  // of the ticket, for the next process of this daemon; 0: there is none
+  bool ranged = false;  // the request named ranges
+  uint64_t record = 0;  // the number of its record; 0: it is not recorded
   // Of the node that asked for it, for as long as any copy of the ticket is kept: what it promises
   // and what is done by it are paid for once.
   std::shared_ptr<Ledger::Charge> charge = {};
@@ -44,8 +45,8 @@ struct Ticket {
 // Engine thread. A ticket holds nothing: what it names may be gone when it is used.
 class Tickets {
  public:
-  Tickets(Context& context, Buffers& buffers, Grants& grants, Kept& kept)
-      : context_(context), buffers_(buffers), grants_(grants), kept_(kept) {}
+  Tickets(Context& context, Buffers& buffers, Grants& grants, Records& records)
+      : context_(context), buffers_(buffers), grants_(grants), records_(records) {}
 
   // Checks the right to read, on behalf of the node `caller`. Of parts each has a ticket of its
   // own, for a transfer of its own (PartId), and each use of one lets the others live on.
@@ -65,12 +66,13 @@ class Tickets {
   // The same, and uses it up, whatever comes of it.
   Result<Ticket> Take(const std::string& reader, const std::string& text,
                       const TransferId& transfer);
-  // The same, but the next process of this daemon will still have it, until Done: the reader of a
-  // transfer that this process's end has interrupted goes on by it.
+  // The same, but the ticket stays recorded until Done: if this process ends first, the reader goes
+  // on with it at the next one.
   Result<Ticket> TakeForRun(const std::string& reader, const std::string& text,
                             const TransferId& transfer);
-  void Done(const Ticket& ticket) { kept_.EraseTicket(ticket.record); }
-  // One of an earlier process; false where its buffer or its right is gone, or there is no room.
+  void Done(uint64_t record) { records_.EraseTicket(record); }
+  // Takes back a ticket of the previous process. Returns false if its buffer or its right is gone,
+  // or if its payer has no room.
   bool Revive(const TicketRecord& record);
   // Undoes Take, for a reader that is going to try another way. It lives no longer for that.
   void Restore(const std::string& text, Ticket ticket);
@@ -105,7 +107,7 @@ class Tickets {
   Result<Ticket> Use(const std::string& reader, const std::string& text,
                      const TransferId& transfer);
   void Forget(const std::string& text);
-  // For the next process of this daemon, where the buffer outlives this one.
+  // Writes the ticket's record, if its buffer survives this process.
   void Record(const std::string& text, Ticket& ticket);
   void Erase(Table::iterator kept);
   void KeepUntil(const SecretDigest& secret, Entry& kept, os::Clock::time_point expires);
@@ -113,7 +115,7 @@ class Tickets {
   Context& context_;
   Buffers& buffers_;
   Grants& grants_;
-  Kept& kept_;
+  Records& records_;
   Table tickets_;
   ByTransfer by_transfer_;
 };

@@ -67,7 +67,7 @@ void Bundles::Explore(const std::shared_ptr<Pending>& pending) {
   const std::vector<StartRequest>& parts = pending->parts;
   const size_t end = std::min(pending->explored + kAtOnce, parts.size());
   for (size_t& i = pending->explored; i < end; ++i) {
-    const auto unknowns = needs_.destinations.Unknowns(pending->caller, parts[i]);
+    const auto unknowns = needs_.plans.Unknowns(pending->caller, parts[i]);
     if (!unknowns.ok()) return pending->reply(OfPart(unknowns.status(), parts[i]));
     pending->wires.insert(unknowns->begin(), unknowns->end());
   }

@@ -31,6 +31,7 @@ class Bundles {
     Arrivals& arrivals;
     Transfers& transfers;
     Series& series;
+    const DestinationPlans& plans;
     Destinations& destinations;
   };
 

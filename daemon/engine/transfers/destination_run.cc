@@ -23,24 +23,6 @@ constexpr std::chrono::milliseconds kLongestTryPause{2000};
 // A move goes on at a multiple of this, which is whole blocks of a file.
 constexpr uint64_t kResumeGrain = uint64_t{1} << 20;
 
-template <typename T, typename Same>
-void AddBytes(const std::vector<T>& more, const Same& same, std::vector<T>* all) {
-  for (const T& one : more) {
-    const auto found =
-        std::find_if(all->begin(), all->end(), [&](const T& other) { return same(one, other); });
-    if (found == all->end()) {
-      all->push_back(one);
-    } else {
-      found->bytes += one.bytes;
-    }
-  }
-}
-
-bool SameStep(const ExecutedStep& a, const ExecutedStep& b) { return a.step == b.step; }
-bool SameLane(const LaneBytes& a, const LaneBytes& b) {
-  return a.device == b.device && a.peer == b.peer;
-}
-
 // A device that has run out of what it gives, or that does not reach the other, says nothing about
 // sockets; where the sockets fail there is nothing left to try.
 bool AnotherPathMayDo(const Status& failure, const plan::Path& path) {
@@ -86,7 +68,7 @@ void DestinationRun::Resume(std::shared_ptr<Reporter> reporter, Replan replan, L
   reporter_ = std::move(reporter);
   replan_ = std::move(replan);
   learn_ = std::move(learn);
-  kept_at_ = arrived;
+  recorded_arrived_ = arrived;
   NoteArrived(arrived);
   TransferInfo& info = record().info;
   info.receipt.attempts.push_back({path, std::string(reasons::kPeerRestarted), arrived_});
@@ -196,7 +178,7 @@ void DestinationRun::LoseReading(const Connection& connection, const Status& why
 void DestinationRun::Tick() {
   if (move_ == nullptr) return;
   const uint64_t bytes = move_->bytes_done();
-  KeepArrived(move_->arrived());
+  RecordArrived(move_->arrived());
   const os::Clock::time_point now = os::Clock::now();
   if (const uint64_t life = move_->life(); life != life_seen_) {
     life_seen_ = life;
@@ -305,7 +287,7 @@ os::Clock::duration DestinationRun::LostFor() const {
 
 bool DestinationRun::MayWait(bool arrived) const {
   const bool by_link = IsUnplanned() || !params_.plan.link.empty();
-  // What an earlier process began waits a little in any case: its peers have not met it yet.
+  // A resumed transfer waits at least a little, because this process has not met its peers yet.
   const auto& options = needs_.context.options;
   const auto patience = arrived ? options.resume_for : options.stall_timeout;
   return (arrived || IsUnplanned()) && by_link && cancelled_.ok() && LostFor() < patience;
@@ -318,16 +300,16 @@ void DestinationRun::NoteArrived(uint64_t arrived) {
   const uint64_t whole = std::min(arrived, payload - 1) / kResumeGrain * kResumeGrain;
   if (whole <= arrived_) return;
   arrived_ = whole;
-  KeepArrived(arrived_);
+  RecordArrived(arrived_);
   record().info.bytes_done = std::max(record().info.bytes_done, arrived_);
   tries_ = 0;
   lost_ = OkStatus();
 }
 
-void DestinationRun::KeepArrived(uint64_t arrived) {
-  if (!params_.kept || arrived < kept_at_ + kResumeGrain) return;
-  kept_at_ = arrived;
-  needs_.kept.PutArrived(params_.request.id, arrived);
+void DestinationRun::RecordArrived(uint64_t arrived) {
+  if (!params_.recorded || arrived < recorded_arrived_ + kResumeGrain) return;
+  recorded_arrived_ = arrived;
+  needs_.records.PutArrived(params_.request.id, arrived);
 }
 
 void DestinationRun::NoteAttempt(const std::string& outcome, uint64_t bytes) {
@@ -379,7 +361,7 @@ void DestinationRun::BeginWhenConnected(const Status& failure) {
             self->between_ = false;
             return self->Begin();
           }
-          // One that calls this node has no address until it does.
+          // A peer without a configured address must call first.
           const bool unmet = self->IsUnplanned() && peer.status().code() == Code::kNotFound;
           const bool down = unmet || peer.status().reason() == reasons::kPeerDown;
           if (!down || !self->MayWait(self->SomeArrived())) return self->End(failure);
@@ -387,19 +369,6 @@ void DestinationRun::BeginWhenConnected(const Status& failure) {
           self->BeginWhenConnected(failure);
         });
   });
-}
-
-void DestinationRun::Carried::Add(const MoveOutcome& outcome) {
-  AddBytes(outcome.steps, SameStep, &steps);
-  AddBytes(outcome.lanes, SameLane, &lanes);
-  seconds += outcome.seconds;
-  if (outcome.began) ++tries;
-}
-
-void DestinationRun::Carried::AddTo(Receipt* receipt) const {
-  AddBytes(steps, SameStep, &receipt->steps);
-  AddBytes(lanes, SameLane, &receipt->lanes);
-  receipt->seconds += seconds;
 }
 
 void DestinationRun::Note(MoveOutcome outcome) {
@@ -525,8 +494,8 @@ void DestinationRun::TellArrival() {
 
 void DestinationRun::End(const Status& status) {
   if (std::exchange(ended_, true)) return;
-  // A daemon whose start has failed leaves it to the next one.
-  if (params_.kept && needs_.context.serving) needs_.kept.EraseArriving(params_.request.id);
+  // If this daemon's start failed, the next process can still resume the transfer.
+  if (params_.recorded && needs_.context.serving) needs_.records.EraseArriving(params_.request.id);
   needs_.context.loop.CancelTimer(deadline_timer_);
   params_.destination.span.region.reset();
   if (params_.source_area) params_.source_area->span.region.reset();

@@ -14,8 +14,10 @@
 #include "daemon/engine/probing/path_rates.h"
 #include "daemon/engine/probing/rate_watch.h"
 #include "daemon/engine/registry/buffers.h"
-#include "daemon/engine/registry/kept.h"
+#include "daemon/engine/registry/records.h"
 #include "daemon/engine/staging/checksum.h"
+#include "daemon/engine/transfers/carried.h"
+#include "daemon/engine/transfers/destination_plans.h"
 #include "daemon/engine/transfers/moves.h"
 #include "daemon/engine/transfers/reporter.h"
 #include "daemon/engine/transfers/transfers.h"
@@ -36,7 +38,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
     // When the source is on this node too: its bytes, held like the destination's.
     std::optional<BufferId> source_buffer;
     std::optional<Area> source_area;
-    bool kept = false;         // its record outlives this process
+    bool recorded = false;     // the next process can resume it
     bool tell = true;          // whether it is an arrival by itself: not a part of several buffers'
     Arrivals::Room room = {};  // where its arrival must not be left out
   };
@@ -51,18 +53,16 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
     PathRates& path_rates;
     RateWatch& rate_watch;
     Moves& moves;
-    Kept& kept;
+    Records& records;
   };
 
   DestinationRun(const Needs& needs, Params params);
 
-  // Plans again, with what has turned out meanwhile; see Destinations.
-  using Replan = std::function<Result<plan::Path>(const Reservation&, const Area& destination,
-                                                  const ScatterRef& ranges, const Policy&,
-                                                  std::vector<plan::Exclusion> excluded)>;
+  // Plans again, with what has turned out meanwhile.
+  using Replan = DestinationPlans::MakePlanAgain;
   void Start(std::shared_ptr<Reporter> reporter, Replan replan);
-  // Instead, of one that an earlier process of this daemon has begun, by that path: goes on behind
-  // the bytes that have arrived, once the source's node answers. `learn` then says by which path.
+  // Resumes a transfer that a previous process of this daemon began by `path`: waits until the
+  // source's node answers, calls `learn` for the path, and moves the bytes behind `arrived`.
   using Learn = std::function<void(Reply<plan::Path>)>;
   void Resume(std::shared_ptr<Reporter> reporter, Replan replan, Learn learn, uint64_t arrived,
               const std::string& path);
@@ -89,9 +89,9 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   bool SomeArrived() const;
   os::Clock::duration LostFor() const;
   void NoteArrived(uint64_t arrived);
-  // For the next process of this daemon, where the transfer may go on in that.
-  void KeepArrived(uint64_t arrived);
-  // Whether the path is to be found first, since an earlier process began the transfer.
+  // Records how much has arrived, for the next process of this daemon.
+  void RecordArrived(uint64_t arrived);
+  // A previous process began the transfer, and this one has not planned a path yet.
   bool IsUnplanned() const { return params_.plan.path.empty(); }
   void PlanAndBegin();
   void NoteAttempt(const std::string& outcome, uint64_t bytes);
@@ -112,23 +112,12 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void Rate(bool source_shared);
   plan::PathKey WayTaken() const;
 
-  // What tries did that were lost: the receipt shows all of it.
-  struct Carried {
-    std::vector<ExecutedStep> steps;
-    std::vector<LaneBytes> lanes;
-    double seconds = 0;
-    int tries = 0;
-
-    void Add(const MoveOutcome& outcome);
-    void AddTo(Receipt* receipt) const;
-  };
-
   const Needs needs_;
   Params params_;
   std::shared_ptr<Reporter> reporter_;
   Replan replan_;
-  Learn learn_;           // only of what an earlier process began
-  uint64_t kept_at_ = 0;  // of `arrived_`, what is recorded
+  Learn learn_;                    // set if a previous process began the transfer
+  uint64_t recorded_arrived_ = 0;  // of `arrived_`, what is recorded
   std::shared_ptr<Move> move_;
   std::vector<plan::Exclusion> excluded_;
   os::Clock::time_point accepted_;

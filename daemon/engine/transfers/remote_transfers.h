@@ -17,8 +17,8 @@ namespace onecopy::engine {
 
 // Engine thread. The destination reports; where it cannot be heard in time, the transfer is
 // UNCONFIRMED here, and becomes what the destination says when the two meet again. A destination
-// that has restarted goes on with the transfer where its buffers outlived it. Where it has
-// forgotten the transfer, that has failed, unless the source has heard better.
+// that has restarted resumes the transfer if it has recorded it. If it does not know the transfer,
+// the transfer has failed, unless the source knows better.
 class RemoteTransfers {
  public:
   RemoteTransfers(Context& context, Peers& peers, Transfers& transfers)
@@ -53,7 +53,7 @@ class RemoteTransfers {
     os::EventLoop::TimerId silence_timer = 0;
     bool heard = false;     // since the silence timer was set
     int unknown = 0;        // answers that the destination does not know it
-    Status restarted = {};  // not OK: it has restarted, and what that means if it does not know it
+    Status restarted = {};  // not OK: the outcome, if the restarted node does not know it
   };
 
   void Apply(TransferRecord& record, const TransferInfo& said);

@@ -16,9 +16,9 @@ constexpr uint64_t kPartBytes = uint64_t{8} << 10;
 
 void Sources::Prepare(const std::string& caller, PrepareRequest request,
                       Reply<PrepareReply> reply) {
-  std::optional<Ticket> taken;
+  uint64_t recorded = 0;  // the ticket's record, once it was taken
   auto refuse = [&](const Status& why) {
-    if (taken) needs_.tickets.Done(*taken);
+    needs_.tickets.Done(recorded);
     reply(why);
   };
   const Context& context = needs_.runs.context;
@@ -46,7 +46,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   }
   Result<Ticket> ticket = needs_.tickets.TakeForRun(caller, request.ticket, request.id);
   if (!ticket.ok()) return refuse(ticket.status());
-  taken = *ticket;
+  recorded = ticket->record;
   if (ticket->gaps && !request.staged && !request.places) {
     return refuse({Code::kFailedPrecondition, reasons::kPeerIncompatible,
                    "the onecopyd of node " + caller + " is too old to read an array with gaps",
@@ -173,7 +173,7 @@ void Sources::LoseBuffer(BufferId buffer, const Status& why) {
 void Sources::Forget(const TransferId& id) {
   const auto found = runs_.find(id);
   if (found == runs_.end()) return;
-  needs_.tickets.Done(found->second->ticket());
+  needs_.tickets.Done(found->second->ticket().record);
   const std::shared_ptr<SourceRun> run = found->second;
   runs_.erase(found);
   // Nothing, if it has closed already.

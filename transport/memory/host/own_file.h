@@ -25,7 +25,7 @@ class OwnFile {
   // file was shared with still maps it. That one sees zeroes from then on, and what it touches is
   // memory of its own account; it does not fault.
   void TakeBack();
-  // The memory goes on without this process: TakeBack leaves it as it is.
+  // The memory survives this process: TakeBack then leaves its bytes as they are.
   void Leave() { left_ = true; }
 
  private:

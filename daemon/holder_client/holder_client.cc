@@ -1,4 +1,4 @@
-#include "daemon/keep/keeper.h"
+#include "daemon/holder_client/holder_client.h"
 
 #include <sys/socket.h>
 
@@ -8,28 +8,28 @@
 #include "onecopy/reasons.h"
 #include "transport/os/helper_process.h"
 
-namespace onecopy::keep {
+namespace onecopy::holder {
 namespace {
 
 constexpr char kLost[] = "buffers will not survive a restart of the daemon";
 
 }  // namespace
 
-Result<std::unique_ptr<Keeper>> Keeper::Open(Options options) {
-  std::unique_ptr<Keeper> keeper(new Keeper(std::move(options)));
-  Result<HolderLink> link = keeper->Connect();
+Result<std::unique_ptr<HolderClient>> HolderClient::Open(Options options) {
+  std::unique_ptr<HolderClient> client(new HolderClient(std::move(options)));
+  Result<HolderLink> link = client->Connect();
   if (link.ok()) {
-    ONECOPY_RETURN_IF_ERROR(keeper->Adopt(std::move(*link)));
-    return keeper;
+    ONECOPY_RETURN_IF_ERROR(client->Adopt(std::move(*link)));
+    return client;
   }
   if (link.status().code() != Code::kUnavailable) return link.status();
-  ONECOPY_ASSIGN_OR_RETURN(keeper->journal_, Journal::Make());
-  const MutexLock lock(keeper->mutex_);
-  (void)keeper->Lose(link.status());
-  return keeper;
+  ONECOPY_ASSIGN_OR_RETURN(client->journal_, Journal::Make());
+  const MutexLock lock(client->mutex_);
+  (void)client->Lose(link.status());
+  return client;
 }
 
-Result<HolderLink> Keeper::Connect() const {
+Result<HolderLink> HolderClient::Connect() const {
   const auto connect = [this] {
     return HolderLink::Connect(options_.socket, options_.hold_for, options_.busy_patience);
   };
@@ -48,7 +48,7 @@ Result<HolderLink> Keeper::Connect() const {
   return connect();
 }
 
-Status Keeper::Adopt(HolderLink link) {
+Status HolderClient::Adopt(HolderLink link) {
   ONECOPY_ASSIGN_OR_RETURN(auto all, link.TakeAll());
   auto records = all.extract(kRecords);
   if (!records.empty()) {
@@ -77,33 +77,33 @@ Status Keeper::Adopt(HolderLink link) {
   return OkStatus();
 }
 
-Keeper::Left Keeper::TakeLeft() { return {journal_->records(), std::move(left_)}; }
+HolderClient::Left HolderClient::TakeLeft() { return {journal_->records(), std::move(left_)}; }
 
-// The descriptor stays until Renew, as an event loop may watch it.
-Status Keeper::Lose(const Status& why) {
+// An event loop may watch the descriptor, so it stays open until Renew.
+Status HolderClient::Lose(const Status& why) {
   if (link_) ::shutdown(link_->fd(), SHUT_RDWR);
   lost_ = why;
   log::Error(kLost, {{"holder", options_.socket}, {"why", why.ToString()}});
   return why;
 }
 
-Status Keeper::Hold(uint64_t number, int fd) {
+Status HolderClient::Hold(uint64_t number, int fd) {
   const MutexLock lock(mutex_);
   if (!lost_.ok()) return lost_;
   const Status held = link_->Hold(number, fd);
   return held.ok() || held.code() == Code::kResourceExhausted ? held : Lose(held);
 }
 
-void Keeper::Release(uint64_t number) {
+void HolderClient::Release(uint64_t number) {
   const MutexLock lock(mutex_);
   if (!lost_.ok()) return;
   const Status released = link_->Release(number);
   if (!released.ok()) (void)Lose(released);
 }
 
-Status Keeper::Renew() {
+Status HolderClient::Renew() {
   ONECOPY_ASSIGN_OR_RETURN(HolderLink link, Connect());
-  // Another one's, or this daemon's from before: the engine holds anew what still counts.
+  // The engine hands over everything that it needs again.
   ONECOPY_RETURN_IF_ERROR(link.ReleaseAll());
   ONECOPY_RETURN_IF_ERROR(link.Hold(kRecords, journal_->fd()));
   const MutexLock lock(mutex_);
@@ -113,15 +113,15 @@ Status Keeper::Renew() {
   return OkStatus();
 }
 
-int Keeper::lost_fd() const {
+int HolderClient::lost_fd() const {
   const MutexLock lock(mutex_);
   return link_ ? link_->fd() : -1;
 }
 
-Status Keeper::Put(const std::string& key, const std::string& value, bool minor) {
+Status HolderClient::Put(const std::string& key, const std::string& value, bool minor) {
   return journal_->Put(key, value, minor);
 }
 
-void Keeper::Erase(const std::string& key) { journal_->Erase(key); }
+void HolderClient::Erase(const std::string& key) { journal_->Erase(key); }
 
-}  // namespace onecopy::keep
+}  // namespace onecopy::holder

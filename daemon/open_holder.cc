@@ -1,4 +1,4 @@
-#include "daemon/kept_memory.h"
+#include "daemon/open_holder.h"
 
 #include <filesystem>
 #include <system_error>
@@ -28,10 +28,10 @@ Result<std::string> HolderProgram() {
 
 }  // namespace
 
-Result<std::unique_ptr<keep::Keeper>> OpenKeeper(const config::Config& config,
-                                                 const std::string& run_dir) {
-  if (config.holder == config::kOff) return std::unique_ptr<keep::Keeper>();
-  keep::Keeper::Options options;
+Result<std::unique_ptr<holder::HolderClient>> OpenHolder(const config::Config& config,
+                                                         const std::string& run_dir) {
+  if (config.holder == config::kOff) return std::unique_ptr<holder::HolderClient>();
+  holder::HolderClient::Options options;
   options.socket = config.holder;
   options.hold_for = config.hold_for;
   if (config.holder == config::kOwn) {
@@ -39,7 +39,7 @@ Result<std::unique_ptr<keep::Keeper>> OpenKeeper(const config::Config& config,
     ONECOPY_ASSIGN_OR_RETURN(const std::string program, HolderProgram());
     options.program = {program, "--background", options.socket};
   }
-  return keep::Keeper::Open(std::move(options));
+  return holder::HolderClient::Open(std::move(options));
 }
 
 }  // namespace onecopy

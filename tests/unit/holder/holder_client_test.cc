@@ -8,19 +8,16 @@
 #include <thread>
 
 #include "daemon/holder/holder.h"
-#include "daemon/keep/keeper.h"
+#include "daemon/holder_client/holder_client.h"
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 #include "transport/os/packet.h"
 #include "transport/os/unix_socket.h"
 
-namespace onecopy::keep {
+namespace onecopy::holder {
 namespace {
 
-using holder::Holder;
-using holder::Message;
-using holder::What;
 using testing::TempFolder;
 
 // A holder on a thread of its own.
@@ -48,18 +45,18 @@ struct Served {
   std::unique_ptr<Holder> holder;
 };
 
-Keeper::Options OptionsOf(const std::string& socket) {
-  Keeper::Options options;
+HolderClient::Options OptionsOf(const std::string& socket) {
+  HolderClient::Options options;
   options.socket = socket;
   options.hold_for = std::chrono::hours(1);
   options.busy_patience = std::chrono::milliseconds(50);
   return options;
 }
 
-std::unique_ptr<Keeper> Open(const std::string& socket) {
-  auto keeper = Keeper::Open(OptionsOf(socket));
-  REQUIRE_OK(keeper);
-  return std::move(*keeper);
+std::unique_ptr<HolderClient> Open(const std::string& socket) {
+  auto client = HolderClient::Open(OptionsOf(socket));
+  REQUIRE_OK(client);
+  return std::move(*client);
 }
 
 os::UniqueFd Memory(char byte) {
@@ -75,23 +72,23 @@ char ByteOf(const os::UniqueFd& fd) {
   return byte;
 }
 
-TEST_CASE("the next keeper has what the one before held and said of it") {
+TEST_CASE("the next client has what the one before held and said of it") {
   TempFolder folder;
   Served served(folder / "s");
   {
-    auto keeper = Open(folder / "s");
-    const auto nothing = keeper->TakeLeft();
+    auto client = Open(folder / "s");
+    const auto nothing = client->TakeLeft();
     CHECK(nothing.records.empty());
     CHECK(nothing.descriptors.empty());
-    CHECK(keeper->Hold(7, Memory('a').get()).ok());
-    CHECK(keeper->Hold(9, Memory('b').get()).ok());
-    CHECK(keeper->Hold(9, Memory('c').get()).ok());  // in its place
-    CHECK(keeper->Hold(11, Memory('d').get()).ok());
-    keeper->Release(11);
-    keeper->Release(12);
-    CHECK(keeper->Put("k", "v", false).ok());
-    CHECK(keeper->Put("gone", "v", true).ok());
-    keeper->Erase("gone");
+    CHECK(client->Hold(7, Memory('a').get()).ok());
+    CHECK(client->Hold(9, Memory('b').get()).ok());
+    CHECK(client->Hold(9, Memory('c').get()).ok());  // in its place
+    CHECK(client->Hold(11, Memory('d').get()).ok());
+    client->Release(11);
+    client->Release(12);
+    CHECK(client->Put("k", "v", false).ok());
+    CHECK(client->Put("gone", "v", true).ok());
+    client->Erase("gone");
     CHECK(served.held() == 3);  // and the records
   }
   auto next = Open(folder / "s");
@@ -107,7 +104,7 @@ TEST_CASE("a second daemon gets nothing while the first one is there, and does n
   Served served(folder / "s");
   auto first = Open(folder / "s");
   REQUIRE_OK(first->Hold(7, Memory('a').get()));
-  const Status refused = Keeper::Open(OptionsOf(folder / "s")).status();
+  const Status refused = HolderClient::Open(OptionsOf(folder / "s")).status();
   CHECK(refused.code() == Code::kAborted);
   CHECK(refused.message().find("serves another daemon") != std::string::npos);
   CHECK(served.held() == 2);
@@ -118,9 +115,9 @@ TEST_CASE("a second daemon gets nothing while the first one is there, and does n
 
 TEST_CASE("a holder that is found late is given what is held now, and nothing else is left there") {
   TempFolder folder;
-  auto keeper = Open(folder / "s");
-  CHECK(keeper->lost_fd() == -1);
-  CHECK(keeper->Hold(7, Memory('a').get()).code() == Code::kUnavailable);
+  auto client = Open(folder / "s");
+  CHECK(client->lost_fd() == -1);
+  CHECK(client->Hold(7, Memory('a').get()).code() == Code::kUnavailable);
   Served served(folder / "s");
   {
     auto link = HolderLink::Connect(folder / "s", std::chrono::hours(1), {});
@@ -128,26 +125,26 @@ TEST_CASE("a holder that is found late is given what is held now, and nothing el
     REQUIRE_OK(link->Hold(5, Memory('y').get()));
   }
   Status renewed(Code::kAborted, reasons::kNotServed, "");
-  while (renewed.code() == Code::kAborted) renewed = keeper->Renew();
+  while (renewed.code() == Code::kAborted) renewed = client->Renew();
   REQUIRE_OK(renewed);
-  REQUIRE_OK(keeper->Hold(7, Memory('a').get()));
+  REQUIRE_OK(client->Hold(7, Memory('a').get()));
   CHECK(served.held() == 2);
 }
 
-TEST_CASE("a keeper whose holder has ended says so, and finds the next one") {
+TEST_CASE("a client whose holder has ended says so, and finds the next one") {
   TempFolder folder;
   auto served = std::make_unique<Served>(folder / "s");
-  auto keeper = Open(folder / "s");
-  REQUIRE_OK(keeper->Put("k", "v", false));
-  CHECK(keeper->lost_fd() >= 0);
+  auto client = Open(folder / "s");
+  REQUIRE_OK(client->Put("k", "v", false));
+  CHECK(client->lost_fd() >= 0);
   served.reset();
-  CHECK(keeper->Hold(7, Memory('a').get()).code() == Code::kUnavailable);
-  keeper->Release(7);
-  CHECK(keeper->Renew().code() == Code::kUnavailable);
+  CHECK(client->Hold(7, Memory('a').get()).code() == Code::kUnavailable);
+  client->Release(7);
+  CHECK(client->Renew().code() == Code::kUnavailable);
   served = std::make_unique<Served>(folder / "s");
-  REQUIRE_OK(keeper->Renew());
-  REQUIRE_OK(keeper->Hold(7, Memory('a').get()));
-  keeper.reset();
+  REQUIRE_OK(client->Renew());
+  REQUIRE_OK(client->Hold(7, Memory('a').get()));
+  client.reset();
   auto next = Open(folder / "s");
   const auto left = next->TakeLeft();
   CHECK(left.records.size() == 1);
@@ -160,30 +157,33 @@ TEST_CASE("records that cannot be read are told, and their memory is let go") {
   {
     auto link = HolderLink::Connect(folder / "s", std::chrono::hours(1), {});
     REQUIRE_OK(link);
-    REQUIRE_OK(link->Hold(Keeper::kRecords, Memory('x').get()));
+    REQUIRE_OK(link->Hold(HolderClient::kRecords, Memory('x').get()));
     REQUIRE_OK(link->Hold(5, Memory('y').get()));
   }
-  auto keeper = Open(folder / "s");
-  const auto left = keeper->TakeLeft();
+  auto client = Open(folder / "s");
+  const auto left = client->TakeLeft();
   CHECK(left.records.empty());
   CHECK(left.descriptors.empty());
   CHECK(served.held() == 1);
-  REQUIRE_OK(keeper->Put("k", "v", false));
-  REQUIRE_OK(keeper->Hold(6, Memory('z').get()));
+  REQUIRE_OK(client->Put("k", "v", false));
+  REQUIRE_OK(client->Hold(6, Memory('z').get()));
 }
 
 TEST_CASE("memory is held no longer than the last daemon wanted") {
   TempFolder folder;
   Served served(folder / "s");
   {
-    Keeper::Options options = OptionsOf(folder / "s");
+    HolderClient::Options options = OptionsOf(folder / "s");
     options.hold_for = std::chrono::milliseconds(20);
-    auto keeper = Keeper::Open(options);
-    REQUIRE_OK(keeper);
-    REQUIRE_OK((*keeper)->Hold(7, Memory('a').get()));
-    CHECK(served.over.get_future().wait_for(std::chrono::milliseconds(60)) ==
-          std::future_status::timeout);
-    served.over = {};
+    auto client = HolderClient::Open(options);
+    REQUIRE_OK(client);
+    REQUIRE_OK((*client)->Hold(7, Memory('a').get()));
+    // A timer that is due later shows that none of the holder's was due before.
+    std::promise<void> later;
+    served.thread.loop().Post([&] {
+      served.thread.loop().RunAfter(std::chrono::milliseconds(60), [&] { later.set_value(); });
+    });
+    later.get_future().wait();
     CHECK(served.held() == 2);
   }
   served.over.get_future().wait();
@@ -193,8 +193,8 @@ TEST_CASE("memory is held no longer than the last daemon wanted") {
 TEST_CASE("what is no question to a holder ends its connection, and nothing else") {
   TempFolder folder;
   Served served(folder / "s");
-  auto keeper = Open(folder / "s");
-  REQUIRE_OK(keeper->Hold(7, Memory('a').get()));
+  auto client = Open(folder / "s");
+  REQUIRE_OK(client->Hold(7, Memory('a').get()));
   const auto connect = [&] {
     auto socket = os::ConnectUnix(folder / "s", SOCK_SEQPACKET);
     REQUIRE_OK(socket);
@@ -220,10 +220,10 @@ TEST_CASE("what is no question to a holder ends its connection, and nothing else
   question.what = What::kHello;
   question.protocol = 2;
   CHECK(Message::Parse(answer_to(connect(), question.bytes()).bytes)->what == What::kUnknown);
-  question.protocol = holder::kProtocol;
+  question.protocol = kProtocol;
   CHECK(Message::Parse(answer_to(connect(), question.bytes()).bytes)->what == What::kBusy);
   // A descriptor too few.
-  keeper.reset();
+  client.reset();
   const os::UniqueFd daemon = connect();
   What hello = What::kBusy;
   while (hello == What::kBusy) {
@@ -254,12 +254,12 @@ TEST_CASE("what answers like no holder is not trusted with memory") {
       connections.push_back(std::move(socket));
     }
   });
-  auto keeper = Open(folder / "s");
-  CHECK(keeper->Hold(7, Memory('a').get()).code() == Code::kUnavailable);
-  CHECK(keeper->Renew().code() == Code::kUnavailable);
+  auto client = Open(folder / "s");
+  CHECK(client->Hold(7, Memory('a').get()).code() == Code::kUnavailable);
+  CHECK(client->Renew().code() == Code::kUnavailable);
   done = true;
   liar.join();
 }
 
 }  // namespace
-}  // namespace onecopy::keep
+}  // namespace onecopy::holder

@@ -1,5 +1,4 @@
-// What the next process of this daemon needs to know of buffers, grants, tickets and transfers, as
-// text.
+// Buffers, grants, tickets and transfers as texts, for the next process of this daemon.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +13,19 @@
 
 namespace onecopy::engine {
 
-// How memory is held: what Region::Share said of it, without the descriptor.
+// How the holder keeps a buffer's memory: what Region::Share returned, without the descriptor.
 struct HeldForm {
-  uint64_t number = 0;  // see KeeperApi; 0: it is not held, and `why`
+  uint64_t number = 0;  // see HolderApi; 0: the memory cannot be held
   std::string form;
   uint64_t offset = 0;
   uint64_t allocation_bytes = 0;
-  std::string why;
-  bool passing = false;  // `why` is that no holder was there just then; not in the record
+  std::string why;       // why it is not held; empty: it is
+  bool passing = false;  // no holder was connected just then; not part of the text
 
   friend bool operator==(const HeldForm&, const HeldForm&) = default;
 };
 
-// Of memory of the daemon's own, or of a view of it.
+// A buffer that the daemon allocated, or a view of one.
 struct BufferRecord {
   BufferId id;
   std::string name;
@@ -37,11 +36,11 @@ struct BufferRecord {
   WallTime create_time;
   bool keep_arrivals = false;
   bool peer_room = false;  // counts against create_bytes of its owner's node
-  std::string request_id;  // of the request that made it; empty: it had none
-  std::string request;     // what that asked for
+  std::string request_id;  // the request that made it; empty: it had no id
+  std::string request;     // what that request asked for
   HeldForm held;
 
-  std::optional<BufferId> view_of;  // of a view: the rest
+  std::optional<BufferId> view_of;  // a view has these, and no memory of its own
   uint64_t offset = 0;
   std::optional<ArrayShape> array;
 };
@@ -56,7 +55,7 @@ struct GrantRecord {
   std::optional<WallTime> expire_time;
 };
 
-// A right to read for one transfer, which may be under way: see Ticket. Ranges of it are not said.
+// A ticket, which may be in use. Only tickets for one range are recorded.
 struct TicketRecord {
   std::string text;  // the secret
   TransferId transfer;
@@ -69,16 +68,16 @@ struct TicketRecord {
   std::optional<GrantId> grant;
 };
 
-// A transfer to a buffer of this node that is under way: what Destinations accepted, without
-// ranges, message, deadline or series.
+// A running transfer to a buffer of this node. It has no ranges, message, deadline or series.
 struct ArrivingRecord {
-  StartRequest request;  // its destination by the buffer's id, and complete
-  std::string caller;    // the node that asked for it
-  std::string path;      // by which the bytes came
+  StartRequest request;  // names the destination by the buffer's id, offset and length
+  std::string caller;    // the node that asked for the transfer
+  std::string path;      // the path that it took
   WallTime create_time;
 };
 
-// Under which records stand.
+// The keys of records begin with these.
+inline constexpr char kNodeKey[] = "node";  // the whole key; the name of the node
 inline constexpr char kBufferKeys[] = "buffer/";
 inline constexpr char kGrantKeys[] = "grant/";
 inline constexpr char kTicketKeys[] = "ticket/";
@@ -92,7 +91,7 @@ std::string ToText(const BufferRecord& record);
 std::string ToText(const GrantRecord& record);
 std::string ToText(const TicketRecord& record);
 std::string ToText(const ArrivingRecord& record);
-// INVALID_ARGUMENT (BAD_HANDLE) for what ToText has not made. `node` is this one.
+// INVALID_ARGUMENT (BAD_HANDLE) if the text is not a record. `node` is this node.
 Result<BufferRecord> BufferOfText(const std::string& text, const std::string& node);
 Result<GrantRecord> GrantOfText(const std::string& text, const std::string& node);
 Result<TicketRecord> TicketOfText(const std::string& text, const std::string& node);

@@ -1,7 +1,7 @@
 // What is said of a buffer and of a grant, through text and back.
 #include <string>
 
-#include "daemon/engine/registry/kept_records.h"
+#include "daemon/engine/registry/record_texts.h"
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 

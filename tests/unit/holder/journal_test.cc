@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/keep/journal.h"
+#include "daemon/holder_client/journal.h"
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 
-namespace onecopy::keep {
+namespace onecopy::holder {
 namespace {
 
 constexpr uint64_t kHalf = 4096;
@@ -229,4 +229,4 @@ TEST_CASE("a head that counts more than there is leaves nothing, and is told") {
 }
 
 }  // namespace
-}  // namespace onecopy::keep
+}  // namespace onecopy::holder

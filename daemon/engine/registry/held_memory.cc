@@ -1,4 +1,4 @@
-#include "daemon/engine/registry/kept.h"
+#include "daemon/engine/registry/held_memory.h"
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -13,39 +13,27 @@ namespace onecopy::engine {
 namespace {
 
 constexpr std::chrono::seconds kRenewPause{1};
-constexpr char kKeeping[] = "keeping";  // the worker's queue
-// Of users that a certificate names, which are the same for ever.
-constexpr char kUsersByCertificate[] = "cert";
+constexpr char kHolding[] = "holding";  // the worker's queue
 constexpr char kEndsWithDaemon[] = "a buffer will not survive a restart of the daemon";
 
 }  // namespace
 
-bool Kept::Tells(const Owner& owner) const {
-  return !owner.uid.foreign() || !context_.IsSelf(owner.node) ||
-         owner.uid.namespaces == kUsersByCertificate;
-}
-
-HeldRef Kept::Begin(const Owner& owner) {
+HeldRef HeldMemory::Begin(const std::string& why_not) {
   if (!on()) return nullptr;
   auto held = std::make_shared<Held>();
-  if (Tells(owner)) {
-    held->form.number = next_++;
-  } else {
-    held->form.why =
-        "its owner is a user of a container, whom the next daemon could not tell from "
-        "users of later containers";
-  }
+  held->form.why = why_not;
+  if (why_not.empty()) held->form.number = next_++;
   return held;
 }
 
-void Kept::Hold(Region& region, const HeldRef& held, const std::string& name) const {
+void HeldMemory::Hold(Region& region, const HeldRef& held, const std::string& name) const {
   if (held == nullptr) return;
   if (held->form.number != 0) held->form = HoldNow(region, held, held->form);
   if (held->form.why.empty()) return;
   log::Warning(kEndsWithDaemon, {{"buffer", name}, {"why", held->form.why}});
 }
 
-HeldForm Kept::HoldNow(Region& region, const HeldRef& held, HeldForm form) const {
+HeldForm HeldMemory::HoldNow(Region& region, const HeldRef& held, HeldForm form) const {
   form.why.clear();
   form.passing = false;
   Result<ImportRequest> shared = region.Share();
@@ -62,7 +50,7 @@ HeldForm Kept::HoldNow(Region& region, const HeldRef& held, HeldForm form) const
     form.why = "memory of the form " + shared->form + " ends with the process that allocated it";
     return form;
   }
-  const Status status = keeper_->Hold(form.number, fd.get());
+  const Status status = holder_->Hold(form.number, fd.get());
   if (!status.ok()) {
     form.why = status.ToString();
     form.passing = status.code() != Code::kResourceExhausted;
@@ -71,79 +59,26 @@ HeldForm Kept::HoldNow(Region& region, const HeldRef& held, HeldForm form) const
   return form;
 }
 
-void Kept::Adopt(Region& region, const HeldRef& held) const {
+void HeldMemory::Adopt(Region& region, const HeldRef& held) const {
   if (std::exchange(held->hooked, true)) return;
-  // On the thread that gives the memory back, so that what is allocated there next finds it free.
-  region.OnRelease([keeper = keeper_, held, number = held->form.number] {
-    if (held->over) keeper->Release(number);
+  // This runs on the thread that frees the memory, so the next allocation there finds it free.
+  region.OnRelease([holder = holder_, held, number = held->form.number] {
+    if (held->over) holder->Release(number);
   });
 }
 
-void Kept::Put(const BufferRecord& record) {
-  if (!on()) return;
-  const Weight weight = record.view_of ? Weight::kMinor : Weight::kMajor;
-  PutText(KeyOf(record.id), ToText(record), "buffer " + record.name, weight);
+HolderApi::Left HeldMemory::TakeLeft() { return on() ? holder_->TakeLeft() : HolderApi::Left{}; }
+
+void HeldMemory::Release(uint64_t number) {
+  if (on()) holder_->Release(number);
 }
 
-void Kept::Put(const GrantRecord& record) {
-  if (!on() || !Tells(record.to)) return;
-  PutText(KeyOf(record.id), ToText(record), record.id.str(), Weight::kMajor);
-}
-
-uint64_t Kept::Put(const TicketRecord& record) {
-  if (!on() || !Tells(record.owner)) return 0;
-  const uint64_t number = next_ticket_++;
-  const std::string what = "transfer " + record.transfer.str();
-  return PutText(KeyOfTicket(number), ToText(record), what, Weight::kMinor) ? number : 0;
-}
-
-bool Kept::Put(const ArrivingRecord& record) {
-  const std::string& id = record.request.id.str();
-  return on() && PutText(kArrivingKeys + id, ToText(record), "transfer " + id, Weight::kMinor);
-}
-
-void Kept::PutArrived(const TransferId& id, uint64_t bytes) {
-  if (!on()) return;
-  PutText(kArrivedKeys + id.str(), std::to_string(bytes), "transfer " + id.str(), Weight::kMinor);
-}
-
-// The count first: it must never be taken for that of a later transfer of the same name.
-void Kept::EraseArriving(const TransferId& id) {
-  if (!on()) return;
-  Erase(kArrivedKeys + id.str());
-  Erase(kArrivingKeys + id.str());
-}
-
-bool Kept::PutText(const std::string& key, const std::string& text, const std::string& what,
-                   Weight weight) {
-  constexpr std::chrono::minutes kBetweenWarnings{1};
-  const Status put = keeper_->Put(key, text, weight == Weight::kMinor);
-  if (put.ok()) return true;
-  const os::Clock::time_point now = os::Clock::now();
-  if (told_full_ != os::Clock::time_point() && now - told_full_ < kBetweenWarnings) return false;
-  told_full_ = now;
-  log::Warning("a record will not survive a restart of the daemon",
-               {{"of", what}, {"why", put.ToString()}});
-  return false;
-}
-
-void Kept::Erase(const std::string& key) {
-  if (on()) keeper_->Erase(key);
-}
-
-KeeperApi::Left Kept::TakeLeft() { return on() ? keeper_->TakeLeft() : KeeperApi::Left{}; }
-
-void Kept::Drop(const std::string& key, uint64_t number) {
-  if (!on()) return;
-  if (!key.empty()) keeper_->Erase(key);
-  if (number != 0) keeper_->Release(number);
-}
-
-void Kept::Watch(std::function<std::vector<Holding>()> all, std::function<void(BufferId)> done) {
+void HeldMemory::Watch(std::function<std::vector<Holding>()> all,
+                       std::function<void(BufferId)> done) {
   if (!on()) return;
   all_ = std::move(all);
   done_ = std::move(done);
-  watched_ = keeper_->lost_fd();
+  watched_ = holder_->lost_fd();
   const auto lost = [this](uint32_t) {
     context_.loop.Unwatch(std::exchange(watched_, -1));
     log::Error(
@@ -156,18 +91,18 @@ void Kept::Watch(std::function<std::vector<Holding>()> all, std::function<void(B
   timer_ = context_.loop.RunAfter(kRenewPause, [this] { Renew(); });
 }
 
-void Kept::Unwatch() {
+void HeldMemory::Unwatch() {
   if (watched_ >= 0) context_.loop.Unwatch(std::exchange(watched_, -1));
   context_.loop.CancelTimer(std::exchange(timer_, 0));
 }
 
-void Kept::Renew() {
+void HeldMemory::Renew() {
   timer_ = 0;
   if (context_.stopping) return;
   context_.workers.Run<bool>(
-      kKeeping,
-      [keeper = keeper_]() -> Result<bool> {
-        ONECOPY_RETURN_IF_ERROR(keeper->Renew());
+      kHolding,
+      [holder = holder_]() -> Result<bool> {
+        ONECOPY_RETURN_IF_ERROR(holder->Renew());
         return true;
       },
       [this](const Result<bool>& renewed) {
@@ -184,7 +119,7 @@ void Kept::Renew() {
       });
 }
 
-void Kept::HoldAgain(Which which) {
+void HeldMemory::HoldAgain(Which which) {
   if (std::exchange(holding_, true)) {
     again_ = true;
     again_all_ = again_all_ || which == Which::kAll;
@@ -197,13 +132,13 @@ void Kept::HoldAgain(Which which) {
   }
   auto held_on = which == Which::kAll ? held_on_ : decltype(held_on_){};
   auto work = [this, these, held_on = std::move(held_on)]() -> Result<Forms> {
-    for (const auto& [number, fd] : held_on) (void)keeper_->Hold(number, fd->get());
+    for (const auto& [number, fd] : held_on) (void)holder_->Hold(number, fd->get());
     Forms forms;
     for (const Holding& one : these) forms.push_back(HoldNow(*one.region, one.held, one.form));
     return forms;
   };
   context_.workers.Run<Forms>(
-      kKeeping, std::move(work),
+      kHolding, std::move(work),
       [this, which, these = std::move(these)](const Result<Forms>& forms) {
         holding_ = false;
         if (context_.stopping) return;
@@ -218,14 +153,14 @@ void Kept::HoldAgain(Which which) {
         }
         if (which == Which::kAll && watched_ < 0) Watch(all_, done_);
         const bool all = std::exchange(again_all_, false);
-        // Where the holder has been lost meanwhile, Renew has all held again.
+        // If the holder was lost meanwhile, Renew hands over all of it again.
         if (std::exchange(again_, false) && (all || !lost())) {
           HoldAgain(all ? Which::kAll : Which::kUnheld);
         }
       });
 }
 
-void Kept::HoldLater() {
+void HeldMemory::HoldLater() {
   if (!on()) return;
   if (holding_) {
     again_ = true;
@@ -234,7 +169,7 @@ void Kept::HoldLater() {
   }
 }
 
-void Kept::HoldOn(uint64_t number, os::UniqueFd fd) {
+void HeldMemory::HoldOn(uint64_t number, os::UniqueFd fd) {
   held_on_.emplace_back(number, std::make_shared<const os::UniqueFd>(std::move(fd)));
 }
 

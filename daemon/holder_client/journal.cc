@@ -1,4 +1,4 @@
-#include "daemon/keep/journal.h"
+#include "daemon/holder_client/journal.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 #include "onecopy/size.h"
 #include "transport/os/error.h"
 
-namespace onecopy::keep {
+namespace onecopy::holder {
 namespace {
 
 constexpr uint64_t kHeadBytes = 4096;
@@ -22,10 +22,10 @@ constexpr uint64_t kVersion = 1;
 constexpr uint64_t kSecondHalf = uint64_t{1} << 63;
 constexpr uint32_t kErased = UINT32_MAX;
 
-// In front of a key and its value.
+// Stands before a key and its value.
 struct Entry {
   uint32_t key_bytes = 0;
-  uint32_t value_bytes = 0;  // kErased: the key is no longer there
+  uint32_t value_bytes = 0;  // kErased: this entry removes the key
   uint64_t check = 0;        // of both, and of these lengths
 
   uint64_t text_bytes() const {
@@ -56,7 +56,7 @@ struct Journal::Head {
   uint64_t magic;
   uint64_t version;
   uint64_t half_bytes;
-  // How many bytes of which half count: one word, so that they change together.
+  // Which half is in use, and how many of its bytes: one word, so that both change together.
   std::atomic<uint64_t> counts;
 };
 
@@ -128,7 +128,7 @@ void Journal::Read() {
   }
   unread_ = end - at;
   for (const auto& [key, value] : records_) live_ += EntryOf(key, value).bytes();
-  // What is written from now on stands behind what could be read.
+  // New changes follow the last sound one.
   if (unread_ > 0) head().counts.store((counts & kSecondHalf) | at, std::memory_order_release);
 }
 
@@ -167,18 +167,19 @@ void Journal::Compact() {
 Status Journal::Put(const std::string& key, const std::string& value, bool minor) {
   const uint64_t most = head().half_bytes / (minor ? 4 : 2);
   const auto before = records_.find(key);
+  if (before != records_.end() && before->second == value) return OkStatus();
   const uint64_t replaced = before == records_.end() ? 0 : EntryOf(key, before->second).bytes();
-  // Both lengths are far below what a head of an entry can say.
+  // The lengths fit into an entry's fields, which have 32 bits.
   const bool fits = key.size() <= most && value.size() <= most;
   const uint64_t live = fits ? live_ - replaced + EntryOf(key, value).bytes() : 0;
-  // What makes it no longer is always taken.
+  // A change that does not make the table longer always fits.
   if (!fits || (live > most && live > live_)) {
     return {Code::kResourceExhausted, reasons::kNoMemory,
             "there is no room for more records that outlive the daemon"};
   }
   if (!Append(key, value, false)) {
     Compact();
-    (void)Append(key, value, false);  // what counts is half of it at most, and this is less
+    (void)Append(key, value, false);  // fits: the table takes at most half
   }
   records_[key] = value;
   live_ = live;
@@ -190,8 +191,8 @@ void Journal::Erase(const std::string& key) {
   if (found == records_.end()) return;
   live_ -= EntryOf(key, found->second).bytes();
   records_.erase(found);
-  // Where it does not fit, all that still counts goes to the other half, and this does not.
+  // If there is no room for the erasure, the copy in the other half leaves the key out.
   if (!Append(key, {}, true)) Compact();
 }
 
-}  // namespace onecopy::keep
+}  // namespace onecopy::holder

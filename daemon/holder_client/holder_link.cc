@@ -1,4 +1,4 @@
-#include "daemon/keep/holder_link.h"
+#include "daemon/holder_client/holder_link.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,11 +11,9 @@
 #include "transport/os/packet.h"
 #include "transport/os/unix_socket.h"
 
-namespace onecopy::keep {
+namespace onecopy::holder {
 namespace {
 
-using holder::Message;
-using holder::What;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kAnswerPatience{5};
@@ -57,10 +55,11 @@ Result<HolderLink> HolderLink::Connect(const std::string& path, std::chrono::mil
       return Status(Code::kFailedPrecondition, reasons::kNotServed,
                     "the holder at " + path + " speaks protocol " +
                         std::to_string(answer.message.protocol) + ", and this daemon " +
-                        std::to_string(holder::kProtocol),
+                        std::to_string(kProtocol),
                     "restart onecopy-holder; what it holds is lost then");
     }
-    // A process that was killed closes its files a little after its lock on the run directory.
+    // The kernel closes the files of a killed process one after the other. The lock on the run
+    // directory may be free a little before this connection is.
     if (Clock::now() >= until) {
       return Status(Code::kAborted, reasons::kNotServed,
                     "the holder at " + path + " serves another daemon",
@@ -94,7 +93,7 @@ Result<HolderLink::Answer> HolderLink::Ask(const Message& question, int fd) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
     if (left <= 0) {
-      // What it answers later would be taken for the answer to the next question.
+      // A late answer would be taken for the answer to the next question.
       ::shutdown(socket_.get(), SHUT_RDWR);
       return Status(Code::kDeadlineExceeded, reasons::kNotServed,
                     "the holder of this node's memory has not answered within 5 s",
@@ -139,4 +138,4 @@ Result<std::map<uint64_t, os::UniqueFd>> HolderLink::TakeAll() {
   }
 }
 
-}  // namespace onecopy::keep
+}  // namespace onecopy::holder

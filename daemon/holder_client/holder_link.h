@@ -12,14 +12,14 @@
 #include "onecopy/result.h"
 #include "transport/os/unique_fd.h"
 
-namespace onecopy::keep {
+namespace onecopy::holder {
 
-// One thread at a time. Each call waits for the holder's answer, a few seconds at most.
+// One thread at a time. Each call waits up to 5 s for the holder's answer.
 class HolderLink {
  public:
-  // UNAVAILABLE where no holder listens; ABORTED where the one there still serves another daemon
-  // after `patience`, DEADLINE_EXCEEDED where it does not answer; PERMISSION_DENIED for another
-  // user's; FAILED_PRECONDITION (NOT_SERVED) for one of another protocol.
+  // UNAVAILABLE if no holder listens; ABORTED if it still serves another daemon after `patience`;
+  // DEADLINE_EXCEEDED if it does not answer; PERMISSION_DENIED if it runs as another user;
+  // FAILED_PRECONDITION (NOT_SERVED) if it speaks another protocol.
   static Result<HolderLink> Connect(const std::string& path, std::chrono::milliseconds hold_for,
                                     std::chrono::milliseconds patience);
 
@@ -28,20 +28,20 @@ class HolderLink {
   Status Hold(uint64_t number, int fd);
   Status Release(uint64_t number);
   Status ReleaseAll();
-  // All that is held, as copies.
+  // Copies of all descriptors, by number.
   Result<std::map<uint64_t, os::UniqueFd>> TakeAll();
 
  private:
   explicit HolderLink(os::UniqueFd socket) : socket_(std::move(socket)) {}
 
   struct Answer {
-    holder::Message message;
+    Message message;
     os::UniqueFd fd;
   };
-  Result<Answer> Ask(const holder::Message& question, int fd = -1);
-  Status AskDone(const holder::Message& question);
+  Result<Answer> Ask(const Message& question, int fd = -1);
+  Status AskDone(const Message& question);
 
   os::UniqueFd socket_;
 };
 
-}  // namespace onecopy::keep
+}  // namespace onecopy::holder

@@ -1,4 +1,4 @@
-// The daemon's memory and records in the hands of a holder process.
+// The daemon's side of the holder: memory, and the records that describe it.
 #pragma once
 
 #include <chrono>
@@ -8,28 +8,27 @@
 #include <string>
 #include <vector>
 
-#include "daemon/engine/api/keeper_api.h"
-#include "daemon/keep/holder_link.h"
-#include "daemon/keep/journal.h"
+#include "daemon/engine/api/holder_api.h"
+#include "daemon/holder_client/holder_link.h"
+#include "daemon/holder_client/journal.h"
 #include "transport/core/mutex.h"
 
-namespace onecopy::keep {
+namespace onecopy::holder {
 
-class Keeper final : public engine::KeeperApi {
+class HolderClient final : public engine::HolderApi {
  public:
   struct Options {
     std::string socket;  // of the holder
-    // The program that serves there where none does, and its arguments; empty: something else
-    // starts it.
+    // The command that starts a holder if none listens there; empty: something else starts it.
     std::vector<std::string> program;
     std::chrono::milliseconds hold_for{0};  // after this daemon has gone
     std::chrono::milliseconds busy_patience{10'000};
   };
 
-  // Where no holder listens, the log says why, and so does every Hold, until Renew has found one.
-  // Fails where there is one, but what it has cannot be had now: to go on would lose it. As
-  // HolderLink::Connect; RESOURCE_EXHAUSTED.
-  static Result<std::unique_ptr<Keeper>> Open(Options options);
+  // If no holder listens, succeeds and logs an error; every Hold fails until Renew finds a holder.
+  // If a holder listens but does not hand over what it has, fails, since starting without that
+  // would lose it. Fails as HolderLink::Connect does; RESOURCE_EXHAUSTED.
+  static Result<std::unique_ptr<HolderClient>> Open(Options options);
 
   Left TakeLeft() override;
   Status Hold(uint64_t number, int fd) override;
@@ -39,23 +38,23 @@ class Keeper final : public engine::KeeperApi {
   Status Put(const std::string& key, const std::string& value, bool minor) override;
   void Erase(const std::string& key) override;
 
-  // Under which the records are held; those of memory are larger.
+  // The number of the records' file. Numbers of memory are larger.
   static constexpr uint64_t kRecords = 1;
 
  private:
-  explicit Keeper(Options options) : options_(std::move(options)) {}
+  explicit HolderClient(Options options) : options_(std::move(options)) {}
 
   Result<HolderLink> Connect() const;
-  // Takes over what the holder has, and begins new records where those cannot be read.
+  // Takes over what the holder has. Makes new records if the old ones cannot be read.
   Status Adopt(HolderLink link);
   Status Lose(const Status& why) ONECOPY_REQUIRES(mutex_);
 
   const Options options_;
   mutable Mutex mutex_;
   std::optional<HolderLink> link_ ONECOPY_GUARDED_BY(mutex_);
-  Status lost_ ONECOPY_GUARDED_BY(mutex_);  // not OK: why the link is of no use
+  Status lost_ ONECOPY_GUARDED_BY(mutex_);  // not OK: why the link cannot be used
   std::unique_ptr<Journal> journal_;        // engine thread, once it is open
   std::map<uint64_t, os::UniqueFd> left_;
 };
 
-}  // namespace onecopy::keep
+}  // namespace onecopy::holder

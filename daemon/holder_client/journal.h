@@ -11,33 +11,34 @@
 #include "transport/os/mapping.h"
 #include "transport/os/unique_fd.h"
 
-namespace onecopy::keep {
+namespace onecopy::holder {
 
-// A table of texts by key, in a memory file. Each change is written behind the last one, and counts
-// once it is complete, so a process that is killed in the middle of one leaves the table as it was
-// before. Where the file is full, what still counts goes to its other half. No change is a system
-// call. One thread at a time.
+// A table of texts by key, in a memory file. Each change is appended, and takes effect when it is
+// complete. So a process that is killed in the middle of a change leaves the table as it was
+// before. When half of the file is full, the table is copied to the other half. A change makes no
+// system call. One thread at a time.
 class Journal {
  public:
   using Records = std::map<std::string, std::string>;
 
   static constexpr uint64_t kHalfBytes = uint64_t{64} << 20;
 
-  // An empty one. RESOURCE_EXHAUSTED.
+  // Makes an empty table. RESOURCE_EXHAUSTED.
   static Result<std::unique_ptr<Journal>> Make(uint64_t half_bytes = kHalfBytes);
-  // The one that is in the file. INVALID_ARGUMENT (BAD_HANDLE) for a file that is no journal, is
-  // one of another version of this program, or can be cut short.
+  // Opens the table in this file. INVALID_ARGUMENT (BAD_HANDLE) if the file is not a journal, has
+  // another version, or is not sealed against shrinking.
   static Result<std::unique_ptr<Journal>> Open(os::UniqueFd file);
 
   int fd() const { return file_.get(); }
   const Records& records() const { return records_; }
-  // Of the file, behind the first change that could not be read; 0 where all could.
+  // How many bytes follow the first damaged change; 0 if none is damaged.
   uint64_t unread_bytes() const { return unread_; }
 
-  // RESOURCE_EXHAUSTED (NO_MEMORY) where what counts would fill more than half of a half: nothing
-  // has changed then. `minor`: of half as much, so that there is always room for what is not.
+  // RESOURCE_EXHAUSTED (NO_MEMORY) if the table would fill more than half of one half of the file;
+  // then nothing has changed. Minor texts may fill a quarter, which leaves room for the others. A
+  // text that replaces a longer one always fits.
   Status Put(const std::string& key, const std::string& value, bool minor = false);
-  void Erase(const std::string& key);  // always finds room
+  void Erase(const std::string& key);  // always succeeds
 
  private:
   struct Head;
@@ -53,8 +54,8 @@ class Journal {
   os::UniqueFd file_;
   os::Mapping mapping_;
   Records records_;
-  uint64_t live_ = 0;  // bytes that these take in a half
+  uint64_t live_ = 0;  // bytes that these take in the file
   uint64_t unread_ = 0;
 };
 
-}  // namespace onecopy::keep
+}  // namespace onecopy::holder

@@ -1,4 +1,4 @@
-#include "daemon/engine/registry/kept_records.h"
+#include "daemon/engine/registry/record_texts.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -19,12 +19,12 @@ WallTime TimeOf(int64_t microseconds) {
       std::chrono::duration_cast<WallTime::duration>(std::chrono::microseconds(microseconds)));
 }
 
-// Names and owners are bytes of clients: what is no UTF-8 must not throw.
+// Clients choose some of these texts. They may be invalid UTF-8, and that must not throw.
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Runs `read` on the text's JSON, which throws for what is missing or of another type.
+// Runs `read` on the text's JSON, which throws if a key is missing or has another type.
 template <typename Record, typename Read>
 Result<Record> Parse(const std::string& text, const Read& read) {
   Status why(Code::kInvalidArgument, reasons::kBadHandle,

@@ -1,0 +1,44 @@
+// Transfers to this node that a previous process of the daemon accepted.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/engine/probing/probes.h"
+#include "daemon/engine/registry/record_texts.h"
+#include "daemon/engine/transfers/destination_plans.h"
+#include "daemon/engine/transfers/destination_run.h"
+#include "daemon/engine/transfers/reporter.h"
+
+namespace onecopy::engine {
+
+// Engine thread.
+class ResumedDestinations {
+ public:
+  struct Needs {
+    const DestinationPlans& plans;
+    Probes& probes;
+    DestinationRun::Needs runs;
+  };
+
+  explicit ResumedDestinations(const Needs& needs) : needs_(needs) {}
+
+  // Records a transfer that was just accepted. Returns whether the next process can resume it.
+  bool Record(const std::string& caller, const StartRequest& request, const Buffer& buffer,
+              const TransferInfo& info) const;
+
+  // Resumes a transfer of which `arrived` bytes have arrived. Forgets it if its buffer is gone.
+  void Resume(const ArrivingRecord& begun, uint64_t arrived);
+
+  // Reports to the node that asked for the transfer, unless it is empty, and to the source's node.
+  std::shared_ptr<Reporter> ReporterOf(const TransferId& id, const std::string& caller,
+                                       const std::string& source_node) const;
+
+ private:
+  // Checks the right to write again, probes what must be known, and plans the path.
+  void Learn(const std::string& caller, const StartRequest& request, Reply<plan::Path> reply);
+
+  const Needs needs_;
+};
+
+}  // namespace onecopy::engine
