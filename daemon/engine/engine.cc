@@ -81,7 +81,7 @@ void Engine::Drain(Task done) {
                                                   : ", and its buffers go with it")});
     log::Info("draining", {{"transfers", std::to_string(state->transfers.running())}});
     const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
-      state->CancelAll(
+      state->LeaveAll(
           {Code::kUnavailable, reasons::kDraining,
            "node " + state->context.node() + " is shutting down and its drain time is over"});
     });
@@ -101,8 +101,8 @@ void Engine::Stop() {
   // Every transfer releases what it uses before that goes.
   std::promise<void> idle;
   loop().Post([state, &idle] {
-    state->context.draining = state->context.ending = state->context.stopping = true;
-    state->CancelAll(
+    state->context.draining = state->context.ending = true;
+    state->LeaveAll(
         {Code::kUnavailable, reasons::kDraining, "node " + state->context.node() + " is stopping"});
     state->transfers.OnIdle([state, &idle] {
       // Who does not wait for draining has not waited for this, either.

@@ -305,9 +305,10 @@ void Engine::State::DropRingRoutes(const std::string& node) {
   openings.DropPeer(node, why);
 }
 
-void Engine::State::CancelAll(const Status& why) {
+void Engine::State::LeaveAll(const Status& why) {
+  context.stopping = true;
   for (TransferRecord* record : transfers.Running()) {
-    if (record->run != nullptr) record->run->Cancel(why);
+    if (record->run != nullptr) record->run->Leave(why);
   }
 }
 

@@ -77,7 +77,8 @@ struct Engine::State {
   DestinationRun::Needs RunNeeds();
   // Restores what the previous process left, before the daemon serves.
   void Restore();
-  void CancelAll(const Status& why);
+  // The daemon ends: no transfer begins any more, and those that run stop (see Run::Leave).
+  void LeaveAll(const Status& why);
   // Small transfers of rings from a node, and to it.
   void DropRingRoutes(const std::string& node);
   // Much of what the ledger knows is not kept any more: what malloc keeps of it goes back to the

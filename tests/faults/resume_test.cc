@@ -123,9 +123,11 @@ struct HeldRig {
  private:
   NodeOptions Options(Wire::End end, Wire::End dying, std::vector<std::string> peers = {}) const {
     const bool held = end == dying;
-    NodeOptions options =
-        OptionsAt(wire, end, held ? "[restart]\nholder = \"own\"\nhold_for = \"60s\"\n" : "",
-                  std::move(peers));
+    NodeOptions options = OptionsAt(wire, end,
+                                    held ? "[restart]\nholder = \"own\"\nhold_for = \"60s\"\n"
+                                           "[transfers]\ndrain_timeout = \"100ms\"\n"
+                                         : "",
+                                    std::move(peers));
     if (held) options.run_dir = folder / "run";
     return options;
   }
@@ -278,7 +280,8 @@ TEST_CASE("a source whose daemon has restarted ends the transfer as soon as it a
   CHECK(ended.bytes_done >= kSeen);
 }
 
-TEST_CASE("a daemon that is killed and comes back with its buffer resumes its transfers") {
+TEST_CASE(
+    "a daemon that comes back resumes its transfers when it was killed and when it was stopped") {
   if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
   const std::string path = GENERATE("tcp-direct", "tcp-staged");
   const bool source_dies = GENERATE(true, false);
@@ -303,7 +306,9 @@ TEST_CASE("a daemon that is killed and comes back with its buffer resumes its tr
       before = rig.east.Do({"transfer", "show", id.str()}).at("bytes_done").get<uint64_t>();
       return before >= least;
     });
-    rig.dying().Kill();
+    const bool killed = round == 0;
+    if (killed) rig.dying().Kill();
+    if (!killed) CHECK(rig.dying().Stop() == 0);
     rig.dying().Restart();
     if (source_dies) continue;
     // The new daemon knows the transfer at once, except for bytes that were not recorded yet.

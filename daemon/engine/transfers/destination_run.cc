@@ -171,12 +171,24 @@ void DestinationRun::Cancel(const Status& why) {
   if (between_) End(why);
 }
 
+void DestinationRun::Leave(const Status& why) {
+  const bool resumable = params_.recorded && cancelled_.ok() && needs_.context.serving;
+  if (!resumable) return Cancel(why);
+  if (ended_ || std::exchange(left_, true)) return;
+  record().info.waits_for = "the daemon of node " + needs_.context.node() + " to start again";
+  needs_.transfers.Changed(record());
+  reporter_->Report(false);
+  *stop_ = true;
+  if (move_ != nullptr) return move_->Stop(why);
+  if (between_) End(why);
+}
+
 void DestinationRun::LoseReading(const Connection& connection, const Status& why) {
   if (move_ != nullptr) move_->LoseConnection(connection, why);
 }
 
 void DestinationRun::Tick() {
-  if (move_ == nullptr) return;
+  if (move_ == nullptr || left_) return;
   const uint64_t bytes = move_->bytes_done();
   RecordArrived(move_->arrived());
   const os::Clock::time_point now = os::Clock::now();
@@ -237,6 +249,7 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
   }
   NoteAttempt(failure.reason(), outcome.bytes);
   NoteArrived(outcome.arrived);
+  if (left_) return End(failure);
   if (!unknown && MayTryAgain(outcome)) return TryAgain(std::move(outcome));
   // What only showed itself impossible when it was tried is like a refusal: another path may do.
   if (!outcome.began && cancelled_.ok() && AnotherPathMayDo(failure, path) &&
@@ -494,19 +507,31 @@ void DestinationRun::TellArrival() {
 
 void DestinationRun::End(const Status& status) {
   if (std::exchange(ended_, true)) return;
-  // If this daemon's start failed, the next process can still resume the transfer.
-  if (params_.recorded && needs_.context.serving) needs_.records.EraseArriving(params_.request.id);
-  needs_.context.loop.CancelTimer(deadline_timer_);
   params_.destination.span.region.reset();
   if (params_.source_area) params_.source_area->span.region.reset();
-  if (status.ok() && params_.tell) TellArrival();
-  params_.room = {};
   TransferRecord& record = this->record();
-  needs_.buffers.Release(params_.buffer, params_.request.id);
-  if (params_.source_buffer) needs_.buffers.Release(*params_.source_buffer, params_.request.id);
+  if (left_ && !status.ok()) {
+    log::Info("a transfer is left to the daemon's next start",
+              {{"transfer", params_.request.id.str()},
+               {"source", record.info.source.ToString()},
+               {"arrived", std::to_string(recorded_arrived_)}});
+    LetGo();
+    return needs_.transfers.EndRun(record);
+  }
+  // If this daemon's start failed, the next process can still resume the transfer.
+  if (params_.recorded && needs_.context.serving) needs_.records.EraseArriving(params_.request.id);
+  if (status.ok() && params_.tell) TellArrival();
+  LetGo();
   needs_.transfers.Conclude(record, status);
   reporter_->Report(false);
   needs_.transfers.EndRun(record);
+}
+
+void DestinationRun::LetGo() {
+  needs_.context.loop.CancelTimer(deadline_timer_);
+  params_.room = {};
+  needs_.buffers.Release(params_.buffer, params_.request.id);
+  if (params_.source_buffer) needs_.buffers.Release(*params_.source_buffer, params_.request.id);
 }
 
 }  // namespace onecopy::engine

@@ -68,6 +68,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
               const std::string& path);
 
   void Cancel(const Status& why) override;
+  void Leave(const Status& why) override;
   void Tick() override;
   void LoseReading(const Connection& connection, const Status& why) override;
 
@@ -101,6 +102,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   // for that has succeeded.
   void Commit();
   void End(const Status& status);
+  void LetGo();  // of what it holds
   // Everything is there: before anybody hears that the transfer has ended, so that what its
   // initiator does next comes after it.
   void TellArrival();
@@ -135,6 +137,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   bool shared_ = false;  // others ran then
   bool committing_ = false;
   bool ended_ = false;
+  bool left_ = false;  // to the next process
   Status cancelled_;
   os::EventLoop::TimerId deadline_timer_ = 0;
   Checksums::StopFlag stop_ = std::make_shared<std::atomic<bool>>(false);

@@ -23,6 +23,13 @@ Status NotInPlace(const std::string& file) {
 
 }  // namespace
 
+Status ReturnsLater(const std::string& node) {
+  return {Code::kUnavailable, reasons::kPeerDown,
+          "the daemon of node " + node +
+              " stops and has kept the source: the transfer goes on when the daemon is back",
+          "start onecopyd on node " + node};
+}
+
 SourceRun::SourceRun(const Needs& needs, TransferId id, std::string destination,
                      const Ticket& ticket, RegionRef region, Connections::Serving serving)
     : needs_(needs),
@@ -130,6 +137,10 @@ void SourceRun::Cancel(const Status& why) {
     if (channel_ != nullptr) (void)channel_->Send(pipeline::FailedMessage{why});
   }
   Close(why);
+}
+
+void SourceRun::Leave(const Status& why) {
+  Cancel(ticket_.record == 0 ? why : ReturnsLater(needs_.context.node()));
 }
 
 void SourceRun::Tick() {

@@ -22,6 +22,9 @@
 
 namespace onecopy::engine {
 
+// For a destination whose source this node's next process will have.
+Status ReturnsLater(const std::string& node);
+
 // Engine thread. It ends when the destination says Finish, or when this side has to close the range
 // first; what became of the transfer is the destination's to say, and the mirrors' to learn.
 // Prepare is answered at once; what takes time comes after that, and its outcome over the channel.
@@ -48,6 +51,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   void Finish(const FinishRequest& request, Reply<FinishReply> reply);
 
   void Cancel(const Status& why) override;
+  void Leave(const Status& why) override;
   // The connection is gone, and with it whatever the reader has not read; what it makes of that is
   // its own to say.
   void LoseConnection(const Status& why) { Close(why); }

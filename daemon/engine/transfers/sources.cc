@@ -23,6 +23,10 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   };
   const Context& context = needs_.runs.context;
   if (context.stopping) {
+    const auto run = runs_.find(request.id);
+    const bool kept = run != runs_.end() && run->second->destination() == caller &&
+                      run->second->ticket().record != 0;
+    if (kept) return refuse(ReturnsLater(context.node()));
     return refuse({Code::kUnavailable, reasons::kDraining,
                    "node " + context.node() + " is shutting down and starts no more transfers"});
   }

@@ -29,6 +29,9 @@ class Run {
   // Ends the transfer early, for this reason. What moves is let go first; a run that is ending goes
   // on ending.
   virtual void Cancel(const Status& why) = 0;
+  // This daemon ends. A run that the next process can resume stops and tells no node that the
+  // transfer has ended; any other run is cancelled for this reason.
+  virtual void Leave(const Status& why) { Cancel(why); }
   // About ten times a second.
   virtual void Tick() = 0;
   // A connection on which this node reads is gone.
