@@ -301,6 +301,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   attach_options.version = kVersion;
   attach_options.files = engine.has_stores();
   attach_options.takes_dma_bufs = takes_dma_bufs;
+  attach_options.keeps_buffers = holder != nullptr;
   attach_options.namespace_names = namespace_names;
   attach_options.report = report("a client was refused");
   ONECOPY_ASSIGN_OR_RETURN(

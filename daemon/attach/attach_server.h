@@ -27,6 +27,8 @@ struct Options {
   bool files = false;
   // Likewise: whether a network device of this node may want dma-bufs of clients' GPU memory.
   bool takes_dma_bufs = true;
+  // Likewise: whether buffers outlive the daemon's process.
+  bool keeps_buffers = false;
   // Connections. Where there are more, the oldest that has not said Hello has to go; where there is
   // none such, the newest.
   size_t most_per_uid = 1024;

@@ -183,6 +183,7 @@ void Connection::Welcome() {
     welcome.set_files(self->options_.files);
     welcome.set_takes_no_dma_bufs(!self->options_.takes_dma_bufs);
     welcome.set_alone(self->client_.known.alone);
+    welcome.set_keeps_buffers(self->options_.keeps_buffers);
     self->Answer(reply);
   });
 }

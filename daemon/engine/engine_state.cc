@@ -90,6 +90,7 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
       transfers(context),
       tally(context.node(), NamesOf(context.links)),
       remote_transfers(context, peers, transfers),
+      ordered({context, records, transfers, remote_transfers}),
       series(context, owners, peers, transfers, remote_transfers),
       moves({context, catalog, peers, {connections, registrations}, slots, planning, series},
             importer),
@@ -103,7 +104,7 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
       destinations({tickets, series, probes, destination_plans, resumed_destinations, RunNeeds()}),
       bundles({context, peers, probes, buffers, arrivals, transfers, series, destination_plans,
                destinations}),
-      orders(context, nodes, transfers, remote_transfers, series, request_memory),
+      orders(context, nodes, transfers, remote_transfers, ordered, series, request_memory),
       openings(context),
       remote_routes({context,
                      peers,
@@ -213,6 +214,7 @@ void Engine::State::Wire() {
     bundles.OnFinal(record);
     series.OnFinal(record);
     exports.EndTransfer(record.info.id);
+    ordered.Forget(record);
   });
   transfers.OnForgotten([this](const TransferId& id) {
     remote_transfers.Drop(id);
@@ -285,6 +287,9 @@ void Engine::State::Restore() {
   // Before a peer can ask for them.
   for (const Restoring::Arriving& begun : restoring.TakeArriving()) {
     resumed_destinations.Resume(begun.record, begun.bytes);
+  }
+  for (const OrderedRecord& begun : restoring.TakeOrdered()) {
+    if (ordered.Restore(begun)) orders.Remember(begun);
   }
   held.Watch([this] { return buffers.ToHold(); }, [this](BufferId id) { buffers.Record(id); });
 }

@@ -56,6 +56,7 @@
 #include "daemon/engine/transfers/destination_plans.h"
 #include "daemon/engine/transfers/destinations.h"
 #include "daemon/engine/transfers/moves.h"
+#include "daemon/engine/transfers/ordered_transfers.h"
 #include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/resumed_destinations.h"
 #include "daemon/engine/transfers/series.h"
@@ -129,6 +130,7 @@ struct Engine::State {
   Transfers transfers;
   Tally tally;
   RemoteTransfers remote_transfers;
+  OrderedTransfers ordered;
   Series series;
   Moves moves;
   Sources sources;

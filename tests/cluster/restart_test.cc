@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/cluster/pair.h"
 #include "tests/cluster/receipts.h"
 #include "tests/cluster/users.h"
@@ -24,6 +26,7 @@ namespace {
 
 using namespace onecopy::testing;
 using onecopy::Client;
+using namespace std::chrono_literals;
 
 constexpr uint64_t kBytes = 1'000'003;
 
@@ -187,6 +190,45 @@ TEST_CASE("a request to create that is repeated after a restart gets the buffer 
   CHECK(Must(west.Connect().CreateBuffer(request)).id == made.id);
   request.bytes = 1;
   CHECK(west.Connect().CreateBuffer(request).status().reason() == "REQUEST_ID_REUSED");
+}
+
+TEST_CASE("calls of a client wait for a daemon that comes back with its buffers") {
+  KeptNode west("west");
+  Client client = west.Connect();
+  west.Create("a");
+  onecopy::CreateBufferRequest request;
+  request.name = "b";
+  request.memory = "host";
+  request.bytes = kBytes;
+  for (const bool killed : {true, false}) {
+    if (killed) {
+      west.Kill();
+    } else {
+      CHECK(west.Stop() == 0);
+    }
+    auto listed = std::async(std::launch::async, [&] { return client.ListBuffers(); });
+    auto created = std::async(std::launch::async, [&] { return client.CreateBuffer(request); });
+    west.Restart();
+    CHECK(Must(listed.get()).size() >= 1);
+    REQUIRE_OK(created.get().status());
+    request.name = "c";
+  }
+  CHECK(Must(client.ListBuffers()).size() == 3);
+}
+
+TEST_CASE("a call ends by its deadline while the daemon is gone") {
+  KeptNode west("west");
+  Client client = west.Connect();
+  west.Create("a");
+  west.Create("b");
+  west.Kill();
+  onecopy::TransferRequest request;
+  request.source = {"", "a", {}, {}};
+  request.destination = {"", "b", {}, {}};
+  request.deadline = 1ms;
+  const auto ended = client.RunTransfer(request);
+  REQUIRE_FALSE(ended.ok());
+  CHECK(ended.status().reason() == onecopy::reasons::kDaemonUnreachable);
 }
 
 TEST_CASE("peers use a buffer after the restart of its node as before") {

@@ -2,6 +2,7 @@
 // the rest follows. Each rig is a pair of daemons with a wire of its own.
 #include <chrono>
 #include <cstddef>
+#include <future>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -296,9 +297,13 @@ TEST_CASE(
   if (source_dies) rig.west.Do({"cp", "-", "out"}, Payload(kBytes, 7));
   TransferRequest request = Rig::Request(path);
   request.checksum = true;
-  // One path is asked for by the node that is killed, the other one by the other node.
-  const auto id = path == "tcp-direct" ? Must(rig.dying().Connect().StartTransfer(request)).id
-                                       : Must(client.StartTransfer(request)).id;
+  // One path is asked for at the node that is killed, the other one at the other node. The client
+  // waits for the transfer's end all the while.
+  Client asking = path == "tcp-direct" ? rig.dying().Connect() : rig.other().Connect();
+  request.request_id = "weights";
+  const auto id = Must(asking.StartTransfer(request)).id;
+  const onecopy::TransferFuture future = Must(asking.AwaitTransferAsync(id));
+  auto waiting = std::async(std::launch::async, [&] { return asking.AwaitTransfer(id); });
   uint64_t before = 0;
   for (int round = 0; round < 2; ++round) {
     const uint64_t least = before + kSeen;
@@ -310,12 +315,18 @@ TEST_CASE(
     if (killed) rig.dying().Kill();
     if (!killed) CHECK(rig.dying().Stop() == 0);
     rig.dying().Restart();
+    // The order has survived, too: repeating it starts nothing.
+    CHECK(Must(asking.StartTransfer(request)).id == id);
     if (source_dies) continue;
     // The new daemon knows the transfer at once, except for bytes that were not recorded yet.
     const Json again = rig.east.Do({"transfer", "show", id.str()});
     CHECK(again.at("state") == "RUNNING");
     CHECK(again.at("bytes_done").get<uint64_t>() + (uint64_t{8} << 20) >= before);
   }
+  const TransferInfo heard = Must(waiting.get());
+  INFO(heard.error.ToString());
+  CHECK(heard.state == TransferState::kSucceeded);
+  CHECK(Must(future.Get()).state == TransferState::kSucceeded);
   const Json ended = rig.east.WaitForTransfer(id.str(), "SUCCEEDED");
   INFO(ended.dump(2));
   CHECK(ended.at("checksum").at("verified") == true);
@@ -339,5 +350,28 @@ TEST_CASE(
   rig.dying().Kill();
   rig.dying().Restart();
   CHECK(rig.dying().Do({"transfer", "ls"}).empty());
+}
+
+TEST_CASE("a transfer that a restart of the destination ends is shown as failed") {
+  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  HeldRig rig(Wire::End::kEast);
+  Client in_west = rig.west.Connect();
+  const HostBuffer out = Filled(in_west, "out", kBytes, 7);
+  rig.east.Do({"buffer", "create", "in", "--size", std::to_string(kBytes), "--memory", "host"});
+  TransferRequest request = Rig::Request("tcp-*");
+  request.deadline = 60s;  // such a transfer is not resumed
+  Client in_east = rig.east.Connect();
+  const auto id = Must(in_east.StartTransfer(request)).id;
+  auto waiting = std::async(std::launch::async, [&] { return in_east.AwaitTransfer(id); });
+  WaitUntil("bytes arrive", [&] {
+    return rig.east.Do({"transfer", "show", id.str()}).at("bytes_done").get<uint64_t>() >= kSeen;
+  });
+  rig.east.Kill();
+  rig.east.Restart();
+  const TransferInfo ended = Must(waiting.get());
+  INFO(ended.error.ToString());
+  CHECK(ended.state == TransferState::kFailed);
+  CHECK(ended.error.reason() == onecopy::reasons::kPeerRestarted);
+  rig.west.WaitForTransfer(id.str(), "FAILED");
 }
 }  // namespace resume_test

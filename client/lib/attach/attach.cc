@@ -136,6 +136,7 @@ AttachSocket::AttachSocket(AttachSocket&& other) noexcept
       maps_(other.maps_),
       files_(other.files_),
       takes_dma_bufs_(other.takes_dma_bufs_),
+      keeps_buffers_(other.keeps_buffers_),
       socket_(std::move(other.socket_)) {}
 
 AttachSocket::~AttachSocket() {
@@ -233,6 +234,7 @@ Status AttachSocket::TakeWelcome(const v1::AttachReply& reply) {
   maps_ = welcome.maps();
   files_ = welcome.files();
   takes_dma_bufs_ = !welcome.takes_no_dma_bufs();
+  keeps_buffers_ = welcome.keeps_buffers();
   return OkStatus();
 }
 

@@ -57,6 +57,9 @@ class AttachSocket {
   // Whether a network device of the daemon may ever want dma-bufs of GPU memory.
   bool takes_dma_bufs() const { return takes_dma_bufs_; }
 
+  // Whether the daemon's buffers outlive its process, so that its next one is worth waiting for.
+  bool keeps_buffers() const { return keeps_buffers_; }
+
   // One request about rings, slabs or mappings, its reply, and the descriptors that came with it.
   Result<v1::AttachReply> Ask(const v1::AttachRequest& request, std::vector<os::UniqueFd>* fds);
 
@@ -93,6 +96,7 @@ class AttachSocket {
   bool maps_ = false;
   bool files_ = false;
   bool takes_dma_bufs_ = true;
+  bool keeps_buffers_ = false;
   os::UniqueFd socket_;
   Mutex mutex_;
   Condition changed_;

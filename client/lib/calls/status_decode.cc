@@ -66,6 +66,12 @@ Status DecodeStatus(const grpc::Status& wire, const std::string& peer) {
   }
 }
 
+Status StoppedTelling(const std::string& peer, const TransferId& id) {
+  return {Code::kUnavailable, reasons::kDaemonUnreachable,
+          peer + " stopped telling about transfer " + id.str() + " before its end",
+          "look at it with `onecopy transfer show " + id.str() + "`"};
+}
+
 Status Unanswered(Status status, const TransferId& id) {
   if (status.code() != Code::kDeadlineExceeded) return status;
   return {

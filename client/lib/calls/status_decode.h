@@ -16,6 +16,9 @@ namespace onecopy::client {
 // not decode its end.
 Status DecodeStatus(const grpc::Status& wire, const std::string& peer);
 
+// The updates of a transfer ended before the transfer did.
+Status StoppedTelling(const std::string& peer, const TransferId& id);
+
 // The same for a question about that transfer. If no answer came, it may still be under way.
 Status Unanswered(Status status, const TransferId& id);
 

@@ -1,4 +1,5 @@
 // Many buffers that the daemon makes.
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -24,49 +25,73 @@ Status Check(const CreateBufferRequest& request) {
 
 struct Creation {
   size_t number = 0;  // among the requests
-  v1::CreateBufferRequest request;
   grpc::ClientContext context;
   std::unique_ptr<grpc::ClientAsyncResponseReader<v1::Buffer>> reader;
   v1::Buffer reply;
   grpc::Status status;
 };
 
-}  // namespace
-
-std::vector<Result<BufferInfo>> Client::CreateBuffers(
-    const std::vector<CreateBufferRequest>& requests) {
-  const Result<client::SessionRef> session = connection_->Current();
-  if (!session.ok()) return {requests.size(), Result<BufferInfo>(session.status())};
-  std::vector<Result<BufferInfo>> made(requests.size(), Result<BufferInfo>(BufferInfo()));
-  std::vector<std::unique_ptr<Creation>> creations(requests.size());
+// Asks for the buffers of these numbers, several at a time, and calls `ended` for each.
+void CreateEach(const client::Session& session, const std::vector<v1::CreateBufferRequest>& wires,
+                const std::vector<size_t>& numbers,
+                const std::function<void(size_t, Result<BufferInfo>)>& ended) {
+  std::vector<std::unique_ptr<Creation>> creations(wires.size());
   CallQueue queue;
   size_t under_way = 0;
   const auto take_one = [&] {
-    auto* const ended = static_cast<Creation*>(queue.Next());
-    made[ended->number] = ended->status.ok() ? client::Read(ended->reply)
-                                             : Result<BufferInfo>(connection_->Explain(
-                                                   **session, (*session)->Decode(ended->status)));
-    creations[ended->number].reset();
+    auto* const one = static_cast<Creation*>(queue.Next());
+    ended(one->number, one->status.ok() ? client::Read(one->reply)
+                                        : Result<BufferInfo>(session.Decode(one->status)));
+    creations[one->number].reset();
     --under_way;
   };
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (const Status wrong = Check(requests[i]); !wrong.ok()) {
-      made[i] = wrong;
-      continue;
-    }
+  for (const size_t number : numbers) {
     while (under_way >= client::kCallsUnderWay) take_one();
-    creations[i] = std::make_unique<Creation>();
-    Creation& one = *creations[i];
-    one.number = i;
-    codec::Print(requests[i], &one.request);
-    one.request.set_request_id(client::ChosenOr(requests[i].request_id));
-    (*session)->Prepare(one.context, client::Patience::kWorking);
-    one.reader = (*session)->stub<v1::BufferService::Stub>().AsyncCreateBuffer(
-        &one.context, one.request, &queue.get());
+    creations[number] = std::make_unique<Creation>();
+    Creation& one = *creations[number];
+    one.number = number;
+    session.Prepare(one.context, client::Patience::kWorking);
+    one.reader = session.stub<v1::BufferService::Stub>().AsyncCreateBuffer(
+        &one.context, wires[number], &queue.get());
     one.reader->Finish(&one.reply, &one.status, &one);
     ++under_way;
   }
   while (under_way > 0) take_one();
+}
+
+}  // namespace
+
+std::vector<Result<BufferInfo>> Client::CreateBuffers(
+    const std::vector<CreateBufferRequest>& requests) {
+  std::vector<Result<BufferInfo>> made(requests.size(), Result<BufferInfo>(BufferInfo()));
+  std::vector<v1::CreateBufferRequest> wires(requests.size());
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (Status wrong = Check(requests[i]); !wrong.ok()) {
+      made[i] = std::move(wrong);
+      continue;
+    }
+    codec::Print(requests[i], &wires[i]);
+    wires[i].set_request_id(client::ChosenOr(requests[i].request_id));
+    numbers.push_back(i);
+  }
+  for (bool first = true; !numbers.empty(); first = false) {
+    const Result<client::SessionRef> session = connection_->Current();
+    std::vector<size_t> again;
+    if (!session.ok()) {
+      for (const size_t number : numbers) made[number] = session.status();
+      break;
+    }
+    CreateEach(**session, wires, numbers, [&](size_t number, Result<BufferInfo> buffer) {
+      // The next process of a daemon that keeps its buffers knows their request ids, too.
+      if (first && !buffer.ok() && (*session)->GoesOnAfter(buffer.status()))
+        again.push_back(number);
+      made[number] = buffer.ok()
+                         ? std::move(buffer)
+                         : Result<BufferInfo>(connection_->Explain(**session, buffer.status()));
+    });
+    numbers = std::move(again);
+  }
   return made;
 }
 

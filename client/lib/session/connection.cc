@@ -1,6 +1,16 @@
 #include "client/lib/session/connection.h"
 
+#include <chrono>
+#include <thread>
+
 namespace onecopy::client {
+namespace {
+
+// A daemon that a service manager starts again serves within a second.
+constexpr std::chrono::seconds kForRestart{10};
+constexpr std::chrono::milliseconds kBetweenTries{20};
+
+}  // namespace
 
 Result<std::shared_ptr<Connection>> Connection::Open(const ConnectOptions& options) {
   const RunDir run_dir = FindRunDir(RunDirHints::FromEnvironment(options.run_dir));
@@ -38,13 +48,34 @@ std::string Connection::daemon_version() const {
   return CheckProcess().ok() ? session()->attach().version() : std::string();
 }
 
-Result<SessionRef> Connection::Current() {
+Result<SessionRef> Connection::Current(const std::stop_token& stop) {
   ONECOPY_RETURN_IF_ERROR(CheckProcess());
-  SessionRef last = session();
-  if (!last->Ended()) return last;
+  for (;;) {
+    const SessionRef last = session();
+    if (!last->Ended()) return last;
+    Result<SessionRef> next = Reconnect();
+    if (next.ok() || next.status().reason() != reasons::kDaemonUnreachable) return next;
+    if (stop.stop_requested() || !MayWait(*last)) return next;
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+bool Connection::MayWait(const Session& ended) const {
+  if (!ended.attach().keeps_buffers()) return false;
+  const auto left = CallLimit::Left();
+  const MutexLock lock(mutex_);
+  return (!left || *left > kBetweenTries) && ended_since_ &&
+         CallLimit::Clock::now() - *ended_since_ < kForRestart;
+}
+
+Result<SessionRef> Connection::Reconnect() {
   const MutexLock reconnecting(reconnecting_);
-  last = session();
+  const SessionRef last = session();
   if (!last->Ended()) return last;
+  {
+    const MutexLock lock(mutex_);
+    if (!ended_since_) ended_since_ = CallLimit::Clock::now();
+  }
   // A killed daemon gives no notice: copies that it had requested before may still be carried
   // out, also by a session that an ArrivalWatch keeps.
   last->own_memory().Shut();
@@ -54,6 +85,7 @@ Result<SessionRef> Connection::Current() {
   {
     const MutexLock lock(mutex_);
     session_ = next;
+    ended_since_.reset();
   }
   if (!next->Ended()) return next;
   return Status(Code::kUnavailable, reasons::kDaemonUnreachable,

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "client/lib/attach/run_dir.h"
+#include "client/lib/calls/call_limit.h"
 #include "client/lib/calls/fork_guard.h"
 #include "client/lib/session/known_deadlines.h"
 #include "client/lib/session/registrations.h"
@@ -29,8 +32,10 @@ class Connection {
   Status CheckProcess() const { return ForkGuard::CheckObject(made_in_); }
 
   // The session to use; another one, where the last has ended. DAEMON_UNREACHABLE, or what else
-  // attaching may fail with. Blocks for as long as attaching takes where it must.
-  Result<SessionRef> Current();
+  // attaching may fail with. Blocks for as long as attaching takes where it must. If the daemon of
+  // the last session keeps its buffers across restarts, waits up to 10 s for the next one, but not
+  // after the thread's CallLimit or once `stop` is requested.
+  Result<SessionRef> Current(const std::stop_token& stop = {});
   // The last one, without a look whether it has ended: for what fails by itself where it has.
   Result<SessionRef> Latest() const;
 
@@ -67,7 +72,9 @@ class Connection {
                     const Request& request, Patience patience) {
     ONECOPY_ASSIGN_OR_RETURN(const SessionRef session, Current());
     Result<Reply> reply = session->Call(method, request, patience);
-    if (reply.ok() || !session->EndedBy(reply.status())) return reply;
+    if (reply.ok()) return reply;
+    const bool ended = session->EndedBy(reply.status()) || session->GoesOnAfter(reply.status());
+    if (!ended) return reply;
     return Call(method, request, patience);
   }
 
@@ -107,6 +114,10 @@ class Connection {
   static constexpr int kPageSize = 200;
 
   Connection(RunDir run_dir, const ConnectOptions& options, SessionRef session);
+  // One try to attach again, after the last session has ended.
+  Result<SessionRef> Reconnect();
+  // Whether the next try may be made, instead of a failure.
+  bool MayWait(const Session& ended) const;
   SessionRef session() const {
     const MutexLock lock(mutex_);
     return session_;
@@ -121,6 +132,8 @@ class Connection {
   Mutex reconnecting_;  // before mutex_; one thread at a time
   mutable Mutex mutex_;
   SessionRef session_ ONECOPY_GUARDED_BY(mutex_);
+  // Since when it has been known that the session has ended.
+  std::optional<CallLimit::Clock::time_point> ended_since_ ONECOPY_GUARDED_BY(mutex_);
   Mutex opening_cuda_;
   std::shared_ptr<const shim::CudaApi> cuda_ ONECOPY_GUARDED_BY(opening_cuda_);
 };

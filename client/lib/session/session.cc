@@ -126,6 +126,11 @@ bool Session::EndedBy(const Status& failure) const {
   return ended;
 }
 
+bool Session::GoesOnAfter(const Status& failure) const {
+  if (!attach_.keeps_buffers()) return false;
+  return EndedBy(failure) || (failure.reason() == reasons::kDraining && Ended());
+}
+
 Status Session::EndBuffer(const std::string& name, bool force) {
   v1::DeleteBufferRequest request;
   request.set_name(name);

@@ -42,6 +42,7 @@ class Session {
                                                uint64_t number);
 
   AttachSocket& attach() { return attach_; }
+  const AttachSocket& attach() const { return attach_; }
   RingTransfers& ring() { return ring_; }
   OwnMemory& own_memory() { return own_memory_; }
   uint64_t number() const { return number_; }
@@ -60,6 +61,10 @@ class Session {
   // After a call that failed: whether that is because the session has ended. The daemon's sockets
   // close one after another, so that it may take a moment until this is known.
   bool EndedBy(const Status& failure) const;
+
+  // The same, if the daemon keeps its buffers and transfers for its next process: see
+  // Connection::Current. A daemon that stops ends the calls under way with DRAINING.
+  bool GoesOnAfter(const Status& failure) const;
 
   // Makes `context` one of this session, with the time limit that `patience` and the thread give.
   void Prepare(grpc::ClientContext& context, Patience patience) const;

@@ -24,17 +24,15 @@ Status Stopped(const TransferId& id) {
 }
 
 // Reads the updates of a transfer until `done` says that one is the last of interest.
-Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
-                           const Client::OnUpdate& on_update, const std::stop_token& stop,
-                           const std::function<bool(const TransferInfo&)>& done) {
-  ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
-  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection.Current());
+Result<TransferInfo> WatchBy(const client::Session& session, const TransferId& id,
+                             const Client::OnUpdate& on_update, const std::stop_token& stop,
+                             const std::function<bool(const TransferInfo&)>& done) {
   grpc::ClientContext context;
-  session->Prepare(context, Patience::kWorking);
+  session.Prepare(context, Patience::kWorking);
   const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
   v1::WatchTransferRequest request;
   request.set_id(id.str());
-  const auto reader = session->stub<TransferStub>().WatchTransfer(&context, request);
+  const auto reader = session.stub<TransferStub>().WatchTransfer(&context, request);
   v1::Transfer update;
   while (reader->Read(&update)) {
     ONECOPY_ASSIGN_OR_RETURN(TransferInfo transfer, client::Read(update));
@@ -46,12 +44,22 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
   }
   const grpc::Status end = reader->Finish();
   if (stop.stop_requested()) return Stopped(id);
-  if (!end.ok()) {
-    return client::Unanswered(connection.ExplainTransfer(*session, session->Decode(end)), id);
+  if (!end.ok()) return session.Decode(end);
+  return client::StoppedTelling(session.Peer(), id);
+}
+
+// The same, from the next process of a daemon that restarts meanwhile and keeps its transfers.
+Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
+                           const Client::OnUpdate& on_update, const std::stop_token& stop,
+                           const std::function<bool(const TransferInfo&)>& done) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
+  for (;;) {
+    ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection.Current(stop));
+    Result<TransferInfo> seen = WatchBy(*session, id, on_update, stop, done);
+    if (seen.ok() || stop.stop_requested()) return seen;
+    if (session->GoesOnAfter(seen.status())) continue;
+    return client::Unanswered(connection.ExplainTransfer(*session, seen.status()), id);
   }
-  return Status(Code::kUnavailable, reasons::kDaemonUnreachable,
-                session->Peer() + " stopped telling about transfer " + id.str() + " before its end",
-                "look at it with `onecopy transfer show " + id.str() + "`");
 }
 
 // The session, once the daemon can be asked about this transfer: it knows of one on the ring when

@@ -132,6 +132,9 @@ void TransferCall::Watch() {
   v1::WatchTransferRequest wire;
   wire.set_id(id_.str());
   const CallLimit limit(limit_);
+  // These lie in memory of the context that they were made with.
+  creation_.reset();
+  updates_.reset();
   context_ = std::make_unique<grpc::ClientContext>();
   session_->Prepare(*context_, Patience::kWorking);
   phase_ = Phase::kWatching;
@@ -161,12 +164,22 @@ void TransferCall::OnFinished() {
   phase_ = Phase::kNone;
   if (ended_) return FinishIfUnused();
   if (last_) return End(*std::move(last_));
-  if (!status_.ok()) {
-    return End(Unanswered(connection().ExplainTransfer(*session_, session_->Decode(status_)), id_));
-  }
-  End(Status(Code::kUnavailable, reasons::kDaemonUnreachable,
-             session_->Peer() + " stopped telling about transfer " + id_.str() + " before its end",
-             "look at it with `onecopy transfer show " + id_.str() + "`"));
+  const Status failure =
+      status_.ok() ? StoppedTelling(session_->Peer(), id_) : session_->Decode(status_);
+  if (session_->GoesOnAfter(failure)) return WatchAgain();
+  End(Unanswered(connection().ExplainTransfer(*session_, failure), id_));
+}
+
+void TransferCall::WatchAgain() {
+  Result<SessionRef> next = [this] {
+    const AsyncLoop::Waits waits(loop_);
+    const CallLimit limit(limit_);
+    return connection().Current();
+  }();
+  if (!next.ok()) return End(next.status());
+  session_ = *std::move(next);
+  Watch();
+  if (cancel_wanted_ && canceller_ == nullptr) StartCancelling();
 }
 
 void TransferCall::Happened(bool ok) {

@@ -74,6 +74,8 @@ class TransferCall final : public Event {
   void Create();
   void OnCreated();
   void Watch();
+  // From the next process of a daemon that has restarted. May block as Begin.
+  void WatchAgain();
   void Read();
   void OnRead();
   void OnFinished();

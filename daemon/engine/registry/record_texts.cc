@@ -57,18 +57,20 @@ Json ToJson(const ArrayShape& array) {
 }
 
 Json ToJson(const Endpoint& end) {
-  return {{"node", end.node},
-          {"buffer", end.buffer},
-          {"offset", end.offset_bytes.value_or(0)},
-          {"bytes", end.bytes.value_or(0)}};
+  Json json = {{"node", end.node}, {"buffer", end.buffer}};
+  if (!end.file.empty()) json["file"] = end.file;
+  if (end.offset_bytes) json["offset"] = *end.offset_bytes;
+  if (end.bytes) json["bytes"] = *end.bytes;
+  return json;
 }
 
 Endpoint EndOf(const Json& json) {
   Endpoint end;
   json.at("node").get_to(end.node);
   json.at("buffer").get_to(end.buffer);
-  end.offset_bytes = json.at("offset").get<uint64_t>();
-  end.bytes = json.at("bytes").get<uint64_t>();
+  end.file = json.value("file", "");
+  if (json.contains("offset")) end.offset_bytes = json.at("offset").get<uint64_t>();
+  if (json.contains("bytes")) end.bytes = json.at("bytes").get<uint64_t>();
   return end;
 }
 
@@ -177,6 +179,26 @@ std::string ToText(const ArrivingRecord& record) {
                {"created", Microseconds(record.create_time)}});
 }
 
+std::string ToText(const OrderedRecord& record) {
+  const TransferInfo& info = record.info;
+  Json json = {{"id", info.id.str()},
+               {"role", info.role},
+               {"owner", record.owner.ToString()},
+               {"source", ToJson(info.source)},
+               {"destination", ToJson(info.destination)},
+               {"bytes", info.bytes},
+               {"created", Microseconds(info.create_time)}};
+  if (record.bundle) {
+    json["source_buffers"] = info.source_buffers;
+    json["destination_buffers"] = info.destination_buffers;
+  }
+  if (!record.request_id.empty()) {
+    json["request_id"] = record.request_id;
+    json["request"] = record.request;
+  }
+  return Dump(json);
+}
+
 Result<BufferRecord> BufferOfText(const std::string& text, const std::string& node) {
   return Parse<BufferRecord>(text, [&node](const Json& json, BufferRecord& record) {
     json.at("name").get_to(record.name);
@@ -255,7 +277,34 @@ Result<ArrivingRecord> ArrivingOfText(const std::string& text, const std::string
     json.at("checksum").get_to(request.asked.checksum);
     json.at("path").get_to(record.path);
     record.create_time = TimeOf(json.at("created").get<int64_t>());
-    return !request.id.empty();
+    const Endpoint& to = request.asked.destination;
+    return !request.id.empty() && to.offset_bytes && to.bytes;
+  });
+}
+
+Result<OrderedRecord> OrderedOfText(const std::string& text, const std::string& node) {
+  return Parse<OrderedRecord>(text, [&node](const Json& json, OrderedRecord& record) {
+    TransferInfo& info = record.info;
+    info.id = TransferId(json.at("id").get<std::string>());
+    const int role = json.at("role").get<int>();
+    info.role = static_cast<TransferRole>(role);
+    info.source = EndOf(json.at("source"));
+    info.destination = EndOf(json.at("destination"));
+    json.at("bytes").get_to(info.bytes);
+    info.create_time = TimeOf(json.at("created").get<int64_t>());
+    record.bundle = json.contains("source_buffers");
+    if (record.bundle) {
+      json.at("source_buffers").get_to(info.source_buffers);
+      json.at("destination_buffers").get_to(info.destination_buffers);
+    }
+    record.request_id = json.value("request_id", "");
+    record.request = json.value("request", "");
+    if (!ReadOwner(json, "owner", node, record.owner)) return false;
+    info.owner = record.owner.ToString();
+    const bool known = info.role == TransferRole::kSource ||
+                       info.role == TransferRole::kDestination ||
+                       info.role == TransferRole::kInitiator;
+    return known && !info.id.empty();
   });
 }
 

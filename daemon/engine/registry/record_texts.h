@@ -76,6 +76,16 @@ struct ArrivingRecord {
   WallTime create_time;
 };
 
+// A transfer that a client of this node asked for. It has no receipt yet.
+struct OrderedRecord {
+  // Its id, role, ends, bytes and numbers of buffers, owner's text and creation time.
+  TransferInfo info;
+  Owner owner;
+  bool bundle = false;     // of several buffers
+  std::string request_id;  // empty: the request had no id
+  std::string request;     // what the request asked for
+};
+
 // The keys of records begin with these.
 inline constexpr char kNodeKey[] = "node";  // the whole key; the name of the node
 inline constexpr char kBufferKeys[] = "buffer/";
@@ -83,6 +93,7 @@ inline constexpr char kGrantKeys[] = "grant/";
 inline constexpr char kTicketKeys[] = "ticket/";
 inline constexpr char kArrivingKeys[] = "arriving/";
 inline constexpr char kArrivedKeys[] = "arrived/";  // bytes, as a number
+inline constexpr char kOrderedKeys[] = "ordered/";
 std::string KeyOf(BufferId id);
 std::string KeyOf(const GrantId& id);
 std::string KeyOfTicket(uint64_t number);
@@ -91,10 +102,12 @@ std::string ToText(const BufferRecord& record);
 std::string ToText(const GrantRecord& record);
 std::string ToText(const TicketRecord& record);
 std::string ToText(const ArrivingRecord& record);
+std::string ToText(const OrderedRecord& record);
 // INVALID_ARGUMENT (BAD_HANDLE) if the text is not a record. `node` is this node.
 Result<BufferRecord> BufferOfText(const std::string& text, const std::string& node);
 Result<GrantRecord> GrantOfText(const std::string& text, const std::string& node);
 Result<TicketRecord> TicketOfText(const std::string& text, const std::string& node);
 Result<ArrivingRecord> ArrivingOfText(const std::string& text, const std::string& node);
+Result<OrderedRecord> OrderedOfText(const std::string& text, const std::string& node);
 
 }  // namespace onecopy::engine

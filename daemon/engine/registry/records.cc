@@ -33,6 +33,11 @@ bool Records::Put(const ArrivingRecord& record) {
   return on() && PutText(kArrivingKeys + id, ToText(record), "transfer " + id, Weight::kMinor);
 }
 
+bool Records::Put(const OrderedRecord& record) {
+  const std::string& id = record.info.id.str();
+  return on() && PutText(kOrderedKeys + id, ToText(record), "transfer " + id, Weight::kMinor);
+}
+
 bool Records::PutArrived(const TransferId& id, uint64_t bytes) {
   return on() && PutText(kArrivedKeys + id.str(), std::to_string(bytes), "transfer " + id.str(),
                          Weight::kMinor);
@@ -55,6 +60,10 @@ void Records::Erase(BufferId id) {
 
 void Records::Erase(const GrantId& id) {
   if (on()) holder_->Erase(KeyOf(id));
+}
+
+void Records::EraseOrdered(const TransferId& id) {
+  if (on()) holder_->Erase(kOrderedKeys + id.str());
 }
 
 void Records::EraseTicket(uint64_t number) {

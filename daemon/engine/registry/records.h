@@ -25,6 +25,7 @@ class Records {
   bool Put(const BufferRecord& record);
   bool Put(const GrantRecord& record);
   bool Put(const ArrivingRecord& record);
+  bool Put(const OrderedRecord& record);
   bool PutArrived(const TransferId& id, uint64_t bytes);
   bool PutNode(const std::string& name);
   // Returns the number of the record, for EraseTicket, or 0 if the table is full.
@@ -34,6 +35,7 @@ class Records {
   void Erase(const GrantId& id);
   void EraseTicket(uint64_t number);
   void EraseArriving(const TransferId& id);
+  void EraseOrdered(const TransferId& id);
   // One that the previous process left.
   void EraseLeft(const std::string& key);
 

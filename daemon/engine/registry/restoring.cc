@@ -43,6 +43,7 @@ void Restoring::Run() {
   RestoreBuffers();
   RestoreRights();
   FindArriving();
+  FindOrdered();
   // The previous process was making or removing the buffer of this memory.
   for (const auto& [number, fd] : left_.descriptors) needs_.held.Release(number);
   left_ = {};
@@ -142,6 +143,18 @@ void Restoring::FindArriving() {
     if (!key.starts_with(kArrivedKeys)) continue;
     const std::string id = key.substr(std::string(kArrivedKeys).size());
     if (!left_.records.contains(kArrivingKeys + id)) needs_.records.EraseLeft(key);
+  }
+}
+
+void Restoring::FindOrdered() {
+  for (const auto& [key, text] : left_.records) {
+    if (!key.starts_with(kOrderedKeys)) continue;
+    Result<OrderedRecord> record = OrderedOfText(text, needs_.context.node());
+    if (record.ok()) {
+      ordered_.push_back(*std::move(record));
+    } else {
+      needs_.records.EraseLeft(key);
+    }
   }
 }
 

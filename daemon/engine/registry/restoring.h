@@ -43,11 +43,14 @@ class Restoring {
   };
   // The transfers to resume. Call it once, after Run.
   std::vector<Arriving> TakeArriving() { return std::move(arriving_); }
+  // Transfers that clients of this node had asked for, including those that arrive here.
+  std::vector<OrderedRecord> TakeOrdered() { return std::move(ordered_); }
 
  private:
   void RestoreBuffers();
   void RestoreRights();
   void FindArriving();
+  void FindOrdered();
   Status Restore(const BufferRecord& record);
   Status RestoreView(const BufferRecord& record);
   Status Import(const BufferRecord& record, int fd);
@@ -61,6 +64,7 @@ class Restoring {
   const Needs needs_;
   HolderApi::Left left_;
   std::vector<Arriving> arriving_;
+  std::vector<OrderedRecord> ordered_;
   std::set<BufferId> postponed_;
   uint64_t restored_ = 0;
   uint64_t bytes_ = 0;

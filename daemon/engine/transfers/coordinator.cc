@@ -180,6 +180,7 @@ struct Coordinator::Pending {
   RangeGroups ranges;
   TransferId id;
   Reply<TransferInfo> reply;
+  std::string content;    // of the request, if it has an id
   bool reserved = false;  // the source's node has a ticket for it
   bool recorded = false;  // this node has a record of it, because another one decides it
   os::Clock::time_point begun = os::Clock::now();
@@ -232,8 +233,9 @@ void Coordinator::Create(const Principal& who, TransferRequest request, RangeGro
       if (record != nullptr) return (*shared)(record->info);
       (*shared)(RequestLog<TransferId>::Forgotten(request));
     };
+    pending->content = Content(pending->request, pending->ranges);
     auto seen = requests_.Begin(OwnerOf(who), who.administrator, pending->request.request_id,
-                                Content(pending->request, pending->ranges), again);
+                                pending->content, again);
     if (!seen.ok()) return (*shared)(seen.status());
     if (seen->action == RequestLog<TransferId>::Action::kWait) return;
     if (seen->action == RequestLog<TransferId>::Action::kRepeat) return again(*seen->made);
@@ -325,6 +327,36 @@ void Coordinator::Reserve(std::shared_ptr<Pending> pending) {
   });
 }
 
+TransferInfo Coordinator::InfoOf(const Pending& pending, const Reservation& reservation) const {
+  const TransferRequest& asked = pending.request;
+  TransferInfo info;
+  info.id = pending.id;
+  info.role = RoleHere(asked);
+  info.source = reservation.source;
+  if (!info.source.file.empty()) info.source.buffer.clear();
+  info.destination = asked.destination;
+  info.bytes =
+      pending.ranges.empty() ? reservation.source.bytes.value_or(0) : PayloadOf(pending.ranges);
+  info.source_buffers = asked.more_sources.size() + 1;
+  info.destination_buffers = asked.more_destinations.size() + 1;
+  info.owner = pending.who.ToString();
+  info.create_time = std::chrono::system_clock::now();
+  info.part_of = asked.part_of;
+  return info;
+}
+
+void Coordinator::Record(const Pending& pending, const Reservation& reservation) const {
+  ordered_.Record({InfoOf(pending, reservation), OwnerOf(pending.who), pending.bundle(),
+                   pending.request.request_id, pending.content});
+}
+
+void Coordinator::Remember(const OrderedRecord& begun) {
+  if (begun.request_id.empty()) return;
+  const auto seen =
+      requests_.Begin(begun.owner, true, begun.request_id, begun.request, [](const auto&) {});
+  if (seen.ok()) requests_.Conclude(begun.owner, begun.request_id, begun.info.id);
+}
+
 void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservation) {
   const std::string& node = pending->request.destination.node;
   pending->waits_for = "node " + node + " to plan and start the transfer";
@@ -340,26 +372,16 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
       return Conclude(pending, WritesNoFiles(node));
     }
     const TransferRequest& asked = pending->request;
+    const bool whole = !asked.validate_only && asked.part_of.empty();
+    if (whole && ordered_.on()) Record(*pending, reservation);
     if (!asked.validate_only && !context_.IsSelf(node)) {
       // Before the destination hears of it, since its reports may be quicker than its answer.
-      TransferInfo info;
-      info.id = pending->id;
-      info.role = RoleHere(asked);
-      info.source = reservation.source;
-      if (!info.source.file.empty()) info.source.buffer.clear();
-      info.destination = asked.destination;
-      info.bytes = pending->ranges.empty() ? reservation.source.bytes.value_or(0)
-                                           : PayloadOf(pending->ranges);
-      info.source_buffers = asked.more_sources.size() + 1;
-      info.destination_buffers = asked.more_destinations.size() + 1;
-      info.owner = pending->who.ToString();
-      info.create_time = std::chrono::system_clock::now();
-      info.part_of = asked.part_of;
       Result<Ledger::Charge> charge =
           transfers_.Take(OwnerOf(pending->who), context_.node(), pending->who.administrator, 0);
       if (!charge.ok()) return Conclude(pending, charge.status());
-      Result<TransferRecord*> record = transfers_.Add(std::move(info), OwnerOf(pending->who),
-                                                      context_.node(), std::move(*charge));
+      Result<TransferRecord*> record =
+          transfers_.Add(InfoOf(*pending, reservation), OwnerOf(pending->who), context_.node(),
+                         std::move(*charge));
       if (!record.ok()) return Conclude(pending, record.status());
       pending->recorded = true;
       (*record)->asked = pending->begun;
@@ -401,6 +423,7 @@ void Coordinator::Conclude(const std::shared_ptr<Pending>& pending, Result<Trans
       remote_transfers_.Drop(pending->id);
       transfers_.Drop(pending->id);
     }
+    if (!pending->request.validate_only) ordered_.Forget(pending->id);
     series_.Refused(pending->request.part_of, pending->id);
     GiveBack(*pending, outcome.status());
     return Refuse(*pending, outcome.status());

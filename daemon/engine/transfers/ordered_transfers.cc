@@ -1,0 +1,59 @@
+#include "daemon/engine/transfers/ordered_transfers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/engine/base/footprint.h"
+#include "daemon/log/log.h"
+#include "onecopy/reasons.h"
+
+namespace onecopy::engine {
+
+void OrderedTransfers::Record(const OrderedRecord& ordered) const {
+  if (needs_.records.CanName(ordered.owner)) needs_.records.Put(ordered);
+}
+
+void OrderedTransfers::Forget(const TransferRecord& ended) const {
+  const Context& context = needs_.context;
+  // If this daemon's start failed, the next process still shows the transfer.
+  const bool ordered = context.IsSelf(ended.initiator) && ended.info.part_of.empty();
+  if (ordered && context.serving) Forget(ended.info.id);
+}
+
+bool OrderedTransfers::Restore(const OrderedRecord& ordered) const {
+  Context& context = needs_.context;
+  const TransferId& id = ordered.info.id;
+  const std::string& destination = ordered.info.destination.node;
+  if (needs_.transfers.Find(id) != nullptr) return true;  // it arrives here, and was resumed
+  auto charge = needs_.transfers.Take(ordered.owner, context.node(), true, 0);
+  const bool known = needs_.records.CanName(ordered.owner);
+  Result<TransferRecord*> added =
+      known && charge.ok()
+          ? needs_.transfers.Add(ordered.info, ordered.owner, context.node(), *std::move(charge))
+          : Status(Code::kNotFound, reasons::kTransferNotFound, "");
+  if (!added.ok()) {
+    Forget(id);
+    return false;
+  }
+  TransferRecord& record = **added;
+  record.series = record.bundle = ordered.bundle;
+  // Its caller has waited since then.
+  const auto waited = std::max<WallTime::duration>(
+      std::chrono::system_clock::now() - ordered.info.create_time, WallTime::duration(0));
+  record.created -= std::chrono::duration_cast<os::Clock::duration>(waited);
+  record.asked = record.created;
+  if (!context.IsSelf(destination)) {
+    record.info.waits_for = "node " + destination + " to say how far it is";
+    needs_.remote_transfers.Await(record, destination, std::nullopt);
+    needs_.remote_transfers.PeerLost(destination);  // until it is met
+    return true;
+  }
+  needs_.transfers.Conclude(record, {Code::kAborted, reasons::kPeerRestarted,
+                                     "the daemon of node " + context.node() +
+                                         " restarted during the transfer, which it cannot resume",
+                                     "start the transfer again"});
+  Forget(id);
+  return true;
+}
+
+}  // namespace onecopy::engine

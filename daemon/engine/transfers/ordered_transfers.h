@@ -1,0 +1,44 @@
+// Transfers that clients of this node asked for: records of them, for the next process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/registry/records.h"
+#include "daemon/engine/transfers/remote_transfers.h"
+#include "daemon/engine/transfers/transfers.h"
+
+namespace onecopy::engine {
+
+// Engine thread. Without a holder every call does nothing.
+class OrderedTransfers {
+ public:
+  struct Needs {
+    Context& context;
+    Records& records;
+    Transfers& transfers;
+    RemoteTransfers& remote_transfers;
+  };
+
+  explicit OrderedTransfers(const Needs& needs) : needs_(needs) {}
+
+  bool on() const { return needs_.records.on(); }
+
+  // Call this before the destination hears of the transfer. A record that the table has no room for
+  // is left out.
+  void Record(const OrderedRecord& ordered) const;
+  // The transfer has ended, or has not begun.
+  void Forget(const TransferRecord& ended) const;
+  void Forget(const TransferId& id) const { needs_.records.EraseOrdered(id); }
+
+  // A transfer that the previous process left, after all that arrive at this node were resumed.
+  // Another node's transfer is awaited again. One to this node that could not be resumed is shown
+  // as FAILED (PEER_RESTARTED). Returns false if the user is unknown or has no room for it.
+  bool Restore(const OrderedRecord& ordered) const;
+
+ private:
+  const Needs needs_;
+};
+
+}  // namespace onecopy::engine
