@@ -44,6 +44,7 @@ Status Engine::AdmitPeer(const std::string& node, bool local) {
 void Engine::Start(const std::string& address) {
   loop().Post([state = state_.get(), address] {
     state->context.serving = true;
+    state->ordered.Serving();
     state->peers.Start(address);
   });
 }

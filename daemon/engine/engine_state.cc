@@ -220,6 +220,7 @@ void Engine::State::Wire() {
     remote_transfers.Drop(id);
     sources.Forget(id);  // of one that was given up while its source was being read
     series.OnForgotten(id);
+    ordered.Forget(id);
   });
   connections.OnAnsweredClosed([this](uint64_t number, const Status& why) {
     rings.DropConnection(number, why);

@@ -322,8 +322,7 @@ Result<Page<BufferInfo>> Buffers::ListAll(const PageRequest& page) const {
 
 void Buffers::Clear() {
   for (const Slot& slot : slots_) {
-    const HeldRef& held = slot.buffer ? slot.buffer->held : nullptr;
-    if (held != nullptr && held->form.why.empty()) slot.buffer->region->Leave();
+    if (slot.buffer && slot.buffer->survives()) slot.buffer->region->Leave();
   }
   figures_ = {};
   by_name_.clear();

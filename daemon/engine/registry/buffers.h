@@ -37,7 +37,7 @@ struct Buffer {
   Status removing;                                 // not OK once it is on its way out: why
   Ledger::Charge charge = {};       // of its owner, or of the node that its owner is of
   std::shared_ptr<void> room = {};  // of that node: see PeerRoom
-  HeldRef held = {};                // set if its memory can survive this process
+  HeldRef held = {};                // set if the daemon made it and has a holder
   bool keep_arrivals = false;       // see CreateBufferRequest
   bool file = false;  // a client's file, called as the client does: for one transfer, in no list
   bool exported = false;  // a file of this node's, opened for a user to read: see Exports
@@ -47,6 +47,8 @@ struct Buffer {
   std::optional<ArrayShape> array = {};  // of a view: how its elements lie from there on
   std::set<BufferId> views = {};         // of its memory
 
+  // Whether the holder has its memory, so that the next process will.
+  bool survives() const { return held != nullptr && held->form.why.empty(); }
   // The buffer that has the memory.
   BufferId memory() const { return view_of.value_or(id); }
 };

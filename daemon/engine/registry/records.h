@@ -1,4 +1,4 @@
-// Records of buffers and rights, which the next process of this daemon reads.
+// Records of buffers, rights and running transfers, which the next process of this daemon reads.
 #pragma once
 
 #include <algorithm>

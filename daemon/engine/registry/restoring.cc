@@ -55,13 +55,17 @@ void Restoring::Run() {
 }
 
 void Restoring::RestoreBuffers() {
-  // In the order of their ids, so that the table grows by one slot at a time.
+  // In the order of their ids, so that the table grows from its end.
   std::map<BufferId, std::pair<std::string, BufferRecord>> records;
   for (const auto& [key, text] : left_.records) {
     if (!key.starts_with(kBufferKeys)) continue;
     Result<BufferRecord> record = BufferOfText(text, needs_.context.node());
     if (record.ok()) {
       const BufferId id = record->id;
+      if (KeyOf(id) != key) {
+        Lose(key, *record, NotRestored("its record is under another buffer's key"));
+        continue;
+      }
       records.emplace(id, std::pair(key, *std::move(record)));
     } else {
       BufferRecord unknown;

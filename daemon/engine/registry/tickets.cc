@@ -198,7 +198,7 @@ void Tickets::Record(const std::string& text, Ticket& ticket) {
   const Buffer* const buffer = buffers_.FindById(ticket.buffer);
   // Ranges can be many, and a record with all of them would be long.
   const bool none = !records_.on() || ticket.ranged || ticket.record != 0;
-  if (none || buffer == nullptr || buffer->held == nullptr) return;
+  if (none || buffer == nullptr || !buffer->survives()) return;
   ticket.record = records_.Put(TicketRecord{text, ticket.transfer, ticket.whole, ticket.buffer,
                                             ticket.range, ticket.destination_node, ticket.initiator,
                                             ticket.owner, ticket.grant});

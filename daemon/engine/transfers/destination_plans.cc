@@ -130,11 +130,11 @@ Result<std::vector<plan::Wire>> DestinationPlans::Unknowns(const std::string& ca
 
 Result<DestinationPlans::Checked> DestinationPlans::Check(const std::string& caller,
                                                           const StartRequest& request,
-                                                          bool part) const {
+                                                          bool accepted) const {
   Context& context = needs_.context;
   // What has begun may end.
   const bool begun = request.series && needs_.transfers.Find(request.series->id) != nullptr;
-  const bool may_begin = begun || part || request.asked.validate_only;
+  const bool may_begin = begun || accepted || request.asked.validate_only;
   if (context.stopping || (context.draining && !may_begin)) {
     return context.Draining();
   }

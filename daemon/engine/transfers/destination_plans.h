@@ -41,13 +41,13 @@ class DestinationPlans {
     ScatterRef ranges;  // in both memories; null: all of them
     std::optional<GrantId> grant;
   };
-  // `begun`: the request belongs to a transfer that was accepted.
+  // `accepted`: the request belongs to a transfer that was accepted.
   Result<Checked> Check(const std::string& caller, const StartRequest& request,
-                        bool begun = false) const;
+                        bool accepted = false) const;
 
   // The ways between the two nodes that must be probed before the path can be planned.
   Result<std::vector<plan::Wire>> Unknowns(const std::string& caller, const StartRequest& request,
-                                           bool begun = false) const;
+                                           bool accepted = false) const;
 
   Result<plan::Request> MakeRequest(const Reservation& source, const Area& destination,
                                     const ScatterRef& ranges, const Policy& policy,

@@ -172,7 +172,9 @@ void DestinationRun::Cancel(const Status& why) {
 }
 
 void DestinationRun::Leave(const Status& why) {
-  const bool resumable = params_.recorded && cancelled_.ok() && needs_.context.serving;
+  const Buffer* const buffer = needs_.buffers.FindById(params_.buffer);
+  const bool resumable = params_.recorded && cancelled_.ok() && needs_.context.serving &&
+                         buffer != nullptr && buffer->survives();
   if (!resumable) return Cancel(why);
   if (ended_ || std::exchange(left_, true)) return;
   record().info.waits_for = "the daemon of node " + needs_.context.node() + " to start again";
@@ -249,7 +251,7 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
   }
   NoteAttempt(failure.reason(), outcome.bytes);
   NoteArrived(outcome.arrived);
-  if (left_) return End(failure);
+  if (left_) return End(cancelled_.ok() ? failure : cancelled_);
   if (!unknown && MayTryAgain(outcome)) return TryAgain(std::move(outcome));
   // What only showed itself impossible when it was tried is like a refusal: another path may do.
   if (!outcome.began && cancelled_.ok() && AnotherPathMayDo(failure, path) &&
@@ -510,7 +512,7 @@ void DestinationRun::End(const Status& status) {
   params_.destination.span.region.reset();
   if (params_.source_area) params_.source_area->span.region.reset();
   TransferRecord& record = this->record();
-  if (left_ && !status.ok()) {
+  if (left_ && !status.ok() && cancelled_.ok()) {
     log::Info("a transfer is left to the daemon's next start",
               {{"transfer", params_.request.id.str()},
                {"source", record.info.source.ToString()},

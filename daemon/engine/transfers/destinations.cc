@@ -13,6 +13,7 @@
 #include "transport/core/store.h"
 
 namespace onecopy::engine {
+
 void Destinations::Start(const std::string& caller, const StartRequest& request,
                          Reply<TransferInfo> reply) {
   const std::string& source_node = request.reservation.source.node;

@@ -13,14 +13,22 @@ void OrderedTransfers::Record(const OrderedRecord& ordered) const {
   if (needs_.records.CanName(ordered.owner)) needs_.records.Put(ordered);
 }
 
-void OrderedTransfers::Forget(const TransferRecord& ended) const {
+void OrderedTransfers::Forget(const TransferRecord& ended) {
   const Context& context = needs_.context;
-  // If this daemon's start failed, the next process still shows the transfer.
-  const bool ordered = context.IsSelf(ended.initiator) && ended.info.part_of.empty();
-  if (ordered && context.serving) Forget(ended.info.id);
+  if (context.IsSelf(ended.initiator) && ended.info.part_of.empty()) Forget(ended.info.id);
 }
 
-bool OrderedTransfers::Restore(const OrderedRecord& ordered) const {
+void OrderedTransfers::Forget(const TransferId& id) {
+  // If this daemon's start fails, the next process still shows the transfer.
+  if (needs_.context.serving) return needs_.records.EraseOrdered(id);
+  ended_early_.push_back(id);
+}
+
+void OrderedTransfers::Serving() {
+  for (const TransferId& id : std::exchange(ended_early_, {})) needs_.records.EraseOrdered(id);
+}
+
+bool OrderedTransfers::Restore(const OrderedRecord& ordered) {
   Context& context = needs_.context;
   const TransferId& id = ordered.info.id;
   const std::string& destination = ordered.info.destination.node;
@@ -46,13 +54,13 @@ bool OrderedTransfers::Restore(const OrderedRecord& ordered) const {
     record.info.waits_for = "node " + destination + " to say how far it is";
     needs_.remote_transfers.Await(record, destination, std::nullopt);
     needs_.remote_transfers.PeerLost(destination);  // until it is met
+    needs_.remote_transfers.AskWhenSilent(id);
     return true;
   }
   needs_.transfers.Conclude(record, {Code::kAborted, reasons::kPeerRestarted,
                                      "the daemon of node " + context.node() +
                                          " restarted during the transfer, which it cannot resume",
                                      "start the transfer again"});
-  Forget(id);
   return true;
 }
 

@@ -28,17 +28,20 @@ class OrderedTransfers {
   // Call this before the destination hears of the transfer. A record that the table has no room for
   // is left out.
   void Record(const OrderedRecord& ordered) const;
-  // The transfer has ended, or has not begun.
-  void Forget(const TransferRecord& ended) const;
-  void Forget(const TransferId& id) const { needs_.records.EraseOrdered(id); }
+  // The transfer has ended, has not begun, or is no longer known.
+  void Forget(const TransferRecord& ended);
+  void Forget(const TransferId& id);
+  // The daemon's start has succeeded.
+  void Serving();
 
   // A transfer that the previous process left, after all that arrive at this node were resumed.
   // Another node's transfer is awaited again. One to this node that could not be resumed is shown
   // as FAILED (PEER_RESTARTED). Returns false if the user is unknown or has no room for it.
-  bool Restore(const OrderedRecord& ordered) const;
+  bool Restore(const OrderedRecord& ordered);
 
  private:
   const Needs needs_;
+  std::vector<TransferId> ended_early_;  // before Serving
 };
 
 }  // namespace onecopy::engine

@@ -17,7 +17,7 @@ bool ResumedDestinations::Record(const std::string& caller, const StartRequest& 
   const bool told = needs_.runs.records.CanName(Owner{request.uid, caller});
   // What is read in place has no connection over which it could go on.
   const bool by_link = !info.plan->link.empty();
-  if (buffer.held == nullptr || HasGaps(buffer) || !simple || !told || !by_link) return false;
+  if (!buffer.survives() || HasGaps(buffer) || !simple || !told || !by_link) return false;
   needs_.runs.records.EraseArriving(request.id);
   ArrivingRecord record{request, caller, info.plan->path, info.create_time};
   record.request.asked.destination = info.destination;

@@ -30,7 +30,8 @@ class ResumedDestinations {
   // Resumes a transfer of which `arrived` bytes have arrived. Forgets it if its buffer is gone.
   void Resume(const ArrivingRecord& begun, uint64_t arrived);
 
-  // Reports to the node that asked for the transfer, unless it is empty, and to the source's node.
+  // Reports to the source's node, and to `caller`, the node that asked for the transfer. An empty
+  // `caller` gets no reports.
   std::shared_ptr<Reporter> ReporterOf(const TransferId& id, const std::string& caller,
                                        const std::string& source_node) const;
 

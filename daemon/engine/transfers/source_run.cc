@@ -140,7 +140,9 @@ void SourceRun::Cancel(const Status& why) {
 }
 
 void SourceRun::Leave(const Status& why) {
-  Cancel(ticket_.record == 0 ? why : ReturnsLater(needs_.context.node()));
+  const Buffer* const buffer = needs_.buffers.FindById(ticket_.buffer);
+  const bool returns = ticket_.record != 0 && buffer != nullptr && buffer->survives();
+  Cancel(returns ? ReturnsLater(needs_.context.node()) : why);
 }
 
 void SourceRun::Tick() {

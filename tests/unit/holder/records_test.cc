@@ -31,6 +31,7 @@ void CheckUnread(const std::string& text) {
   CHECK(GrantOfText(text, "west").status().reason() == reasons::kBadHandle);
   CHECK(TicketOfText(text, "west").status().reason() == reasons::kBadHandle);
   CHECK(ArrivingOfText(text, "west").status().reason() == reasons::kBadHandle);
+  CHECK(OrderedOfText(text, "west").status().reason() == reasons::kBadHandle);
 }
 
 TEST_CASE("a buffer's record says all of it again") {
@@ -161,6 +162,42 @@ TEST_CASE("the record of a transfer under way says all of it again") {
     CHECK(read->path == "tcp-direct");
     CHECK(read->create_time == record.create_time);
   }
+}
+
+TEST_CASE("the record of a transfer that was asked for says all of it again") {
+  OrderedRecord record;
+  record.info.id = TransferId("t-1");
+  record.info.role = onecopy::TransferRole::kSource;
+  record.info.source = {"west", "a", 16, 100};
+  record.info.destination = {"east", "", {}, {}};
+  record.info.destination.file = "/data/weights \xc3\xa9";
+  record.info.bytes = 100;
+  record.info.create_time = WallTime(std::chrono::microseconds(1'700'000'000'123'456));
+  record.owner = {Uid(1001), "west"};
+  record.request_id = "mine";
+  record.request = "what it asked for";
+  for (const bool bundle : {false, true}) {
+    record.bundle = bundle;
+    if (bundle) record.info.source_buffers = 3;
+    if (bundle) record.info.destination_buffers = 2;
+    const auto read = OrderedOfText(ToText(record), "west");
+    REQUIRE_OK(read);
+    CHECK(read->info.id == record.info.id);
+    CHECK(read->info.role == record.info.role);
+    CHECK(read->info.source == record.info.source);
+    CHECK(read->info.destination == record.info.destination);
+    CHECK(read->info.bytes == 100);
+    CHECK(read->info.create_time == record.info.create_time);
+    CHECK(read->info.owner == record.owner.ToString());
+    CHECK(read->owner == record.owner);
+    CHECK(read->bundle == bundle);
+    CHECK(read->info.source_buffers == record.info.source_buffers);
+    CHECK(read->info.destination_buffers == record.info.destination_buffers);
+    CHECK(read->request_id == "mine");
+    CHECK(read->request == "what it asked for");
+  }
+  record.info.role = static_cast<onecopy::TransferRole>(77);
+  CHECK_FALSE(OrderedOfText(ToText(record), "west").ok());
 }
 
 TEST_CASE("what is no record is refused, whatever it is") {

@@ -81,6 +81,11 @@ struct ConnectOptions {
 // (BUFFER_LOST) where it is named before. session() has the list. A new daemon knows nothing of
 // earlier transfers.
 //
+// If a holder keeps the daemon's buffers (docs/operate.md, "What survives a restart"), calls wait
+// for the next daemon: at most 10 s after the last one has ended, and at most until their deadline.
+// CreateBuffers is asked again, once. AwaitTransfer, WatchTransfer and futures of transfers that
+// went by gRPC continue with the next daemon.
+//
 // **After a fork** the child must not use its parent's Client: every call fails at once with
 // FAILED_PRECONDITION (FORKED), and destructors leave the parent's session as it is; the memory of
 // a HostBuffer is shared by both. A child can Connect for itself where no process before it has
