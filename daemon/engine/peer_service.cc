@@ -165,9 +165,12 @@ void PeerService::Cancel(const std::string& caller, Uid uid, TransferId id,
                          Reply<TransferInfo> reply) {
   Result<TransferRecord*> record = FindDecided(caller, id);
   if (!record.ok()) return reply(record.status());
+  const Status why(Code::kCancelled, reasons::kCancelled,
+                   "cancelled by " + Owner{uid, caller}.ToString());
   if ((*record)->run != nullptr) {
-    (*record)->run->Cancel(
-        {Code::kCancelled, reasons::kCancelled, "cancelled by " + Owner{uid, caller}.ToString()});
+    (*record)->run->Cancel(why);
+  } else {
+    needs_.resumed.CancelLeft(**record, why);
   }
   reply((*record)->info);
 }

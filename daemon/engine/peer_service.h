@@ -21,6 +21,7 @@
 #include "daemon/engine/transfers/bundles.h"
 #include "daemon/engine/transfers/destinations.h"
 #include "daemon/engine/transfers/remote_transfers.h"
+#include "daemon/engine/transfers/resumed_destinations.h"
 #include "daemon/engine/transfers/sources.h"
 #include "daemon/engine/transfers/transfers.h"
 
@@ -45,6 +46,7 @@ class PeerService final : public PeerApi {
     RemoteTransfers& remote_transfers;
     Sources& sources;
     Destinations& destinations;
+    ResumedDestinations& resumed;
     Bundles& bundles;
     ProbeSlabs& probe_slabs;
     RingServer& rings;

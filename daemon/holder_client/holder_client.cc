@@ -118,8 +118,8 @@ int HolderClient::lost_fd() const {
   return link_ ? link_->fd() : -1;
 }
 
-Status HolderClient::Put(const std::string& key, const std::string& value, bool minor) {
-  return journal_->Put(key, value, minor);
+Status HolderClient::Put(const std::string& key, const std::string& value, Share share) {
+  return journal_->Put(key, value, static_cast<unsigned>(share));
 }
 
 void HolderClient::Erase(const std::string& key) { journal_->Erase(key); }

@@ -35,7 +35,7 @@ class HolderClient final : public engine::HolderApi {
   void Release(uint64_t number) override;
   Status Renew() override;
   int lost_fd() const override;
-  Status Put(const std::string& key, const std::string& value, bool minor) override;
+  Status Put(const std::string& key, const std::string& value, Share share) override;
   void Erase(const std::string& key) override;
 
   // The number of the records' file. Numbers of memory are larger.

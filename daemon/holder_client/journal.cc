@@ -164,8 +164,8 @@ void Journal::Compact() {
   head().counts.store(other | bytes, std::memory_order_release);
 }
 
-Status Journal::Put(const std::string& key, const std::string& value, bool minor) {
-  const uint64_t most = head().half_bytes / (minor ? 4 : 2);
+Status Journal::Put(const std::string& key, const std::string& value, unsigned part) {
+  const uint64_t most = head().half_bytes / part;
   const auto before = records_.find(key);
   if (before != records_.end() && before->second == value) return OkStatus();
   const uint64_t replaced = before == records_.end() ? 0 : EntryOf(key, before->second).bytes();

@@ -34,10 +34,10 @@ class Journal {
   // How many bytes follow the first damaged change; 0 if none is damaged.
   uint64_t unread_bytes() const { return unread_; }
 
-  // RESOURCE_EXHAUSTED (NO_MEMORY) if the table would fill more than half of one half of the file;
-  // then nothing has changed. Minor texts may fill a quarter, which leaves room for the others. A
-  // text that replaces a longer one always fits.
-  Status Put(const std::string& key, const std::string& value, bool minor = false);
+  // RESOURCE_EXHAUSTED (NO_MEMORY) if the table would then fill more than one `part`th of one half
+  // of the file, which is at least 2: a text with a smaller share leaves room for the others. Then
+  // nothing has changed. A text that replaces a longer one always fits.
+  Status Put(const std::string& key, const std::string& value, unsigned part = 2);
   void Erase(const std::string& key);  // always succeeds
 
  private:

@@ -29,7 +29,7 @@ struct Known {
 using enum Known::What;
 
 constexpr Known kBlocks[] = {
-    {"README.md", "onecopyd --name west --listen 127.0.0.1:7711 --run-dir /tmp/west &", kTyped},
+    {"README.md", "onecopyd --name west --listen 127.0.0.1:7811 --run-dir /tmp/west &", kTyped},
     {"README.md", "# on east", kTyped},
     {"README.md", "# on west", kTyped},
     {"README.md", "# on both", kTyped},

@@ -1,9 +1,11 @@
 // A wire that carries nothing for a while in the middle of a transfer: what has arrived stays, and
 // the rest follows. Each rig is a pair of daemons with a wire of its own.
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <future>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -376,6 +378,39 @@ TEST_CASE("a transfer that a restart of the destination ends is shown as failed"
   CHECK(ended.state == TransferState::kFailed);
   CHECK(ended.error.reason() == onecopy::reasons::kPeerRestarted);
   rig.west.WaitForTransfer(id.str(), "FAILED");
+}
+
+TEST_CASE("what clients wait for is said to be lost when the daemon does not come back") {
+  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  HeldRig rig(Wire::End::kEast);
+  Client in_west = rig.west.Connect();
+  const HostBuffer out = Filled(in_west, "out", kBytes, 7);
+  rig.east.Do({"buffer", "create", "in", "--size", std::to_string(kBytes), "--memory", "host"});
+  Client in_east = rig.east.Connect();
+  std::optional<Client> closed(rig.east.Connect());
+  TransferRequest request = Rig::Request("tcp-*");
+  const auto id = Must(in_east.StartTransfer(request)).id;
+  std::atomic<int> heard = 0;
+  onecopy::TransferCallbacks callbacks;
+  callbacks.on_end = [&](const onecopy::Result<TransferInfo>& ended) {
+    CHECK(ended.status().code() == onecopy::Code::kCancelled);
+    ++heard;
+  };
+  const auto future = Must(closed->AwaitTransferAsync(id, callbacks));
+  auto waiting = std::async(std::launch::async, [&] { return in_east.AwaitTransfer(id); });
+  WaitUntil("bytes arrive", [&] {
+    return rig.east.Do({"transfer", "show", id.str()}).at("bytes_done").get<uint64_t>() >= kSeen;
+  });
+  rig.east.Kill();
+  // The future waits for the next daemon. Its client ends all the same, and no callback comes
+  // later.
+  closed.reset();
+  CHECK(heard == 1);
+  const onecopy::Status lost = waiting.get().status();
+  INFO(lost.ToString());
+  CHECK(lost.reason() == onecopy::reasons::kSessionLost);
+  // Nothing was under way.
+  CHECK(in_east.Ping().reason() == onecopy::reasons::kDaemonUnreachable);
 }
 
 TEST_CASE("an order that the destination does not know after both nodes restarted has failed") {

@@ -158,19 +158,20 @@ Result<BufferInfo> Client::GetBuffer(const std::string& node, const std::string&
   v1::GetBufferRequest request;
   request.set_node(node);
   request.set_name(name);
+  const Status cancelled(Code::kCancelled, reasons::kCancelled, "cancelled");
+  client::CallLimit::Time until;
+  if (limit) until = client::CallLimit::Clock::now() + *limit;
+  const client::CallLimit bounded(until);
   for (bool again = false;; again = true) {
-    ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Current());
+    const Result<client::SessionRef> current = connection_->Current(stop);
+    if (!current.ok()) return stop.stop_requested() ? cancelled : current.status();
+    const client::SessionRef& session = *current;
     grpc::ClientContext context;
     session->Prepare(context, Patience::kQuick);
-    if (limit.has_value()) {
-      context.set_deadline(std::min(context.deadline(), std::chrono::system_clock::now() + *limit));
-    }
     const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
     v1::Buffer buffer;
     const grpc::Status end = session->stub<BufferStub>().GetBuffer(&context, request, &buffer);
-    if (stop.stop_requested()) {
-      return Status(Code::kCancelled, reasons::kCancelled, "cancelled");
-    }
+    if (stop.stop_requested()) return cancelled;
     if (end.ok()) return client::Read(buffer);
     const Status failure = session->Decode(end);
     if (!again && session->EndedBy(failure)) continue;

@@ -79,7 +79,10 @@ std::vector<Result<BufferInfo>> Client::CreateBuffers(
     const Result<client::SessionRef> session = connection_->Current();
     std::vector<size_t> again;
     if (!session.ok()) {
-      for (const size_t number : numbers) made[number] = session.status();
+      // What was asked before may have been done, and says so.
+      for (const size_t number : numbers) {
+        if (first) made[number] = session.status();
+      }
       break;
     }
     CreateEach(**session, wires, numbers, [&](size_t number, Result<BufferInfo> buffer) {

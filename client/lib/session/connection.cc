@@ -8,7 +8,6 @@ namespace {
 
 // A daemon that a service manager starts again serves within a second.
 constexpr std::chrono::seconds kForRestart{10};
-constexpr std::chrono::milliseconds kBetweenTries{20};
 
 }  // namespace
 
@@ -49,15 +48,23 @@ std::string Connection::daemon_version() const {
 }
 
 Result<SessionRef> Connection::Current(const std::stop_token& stop) {
-  ONECOPY_RETURN_IF_ERROR(CheckProcess());
   for (;;) {
-    const SessionRef last = session();
-    if (!last->Ended()) return last;
-    Result<SessionRef> next = Reconnect();
-    if (next.ok() || next.status().reason() != reasons::kDaemonUnreachable) return next;
-    if (stop.stop_requested() || !MayWait(*last)) return next;
+    Attempt attempt = Try();
+    if (!attempt.again || stop.stop_requested()) return attempt.session;
     std::this_thread::sleep_for(kBetweenTries);
   }
+}
+
+Connection::Attempt Connection::Try() {
+  if (Status forked = CheckProcess(); !forked.ok()) return {std::move(forked)};
+  const SessionRef last = session();
+  if (!last->Ended()) return {last};
+  Result<SessionRef> next = Reconnect();
+  // A socket that the next daemon has just made is its own user's for a moment.
+  const bool absent = next.status().reason() == reasons::kDaemonUnreachable ||
+                      next.status().reason() == reasons::kAccessDenied;
+  const bool again = !next.ok() && absent && MayWait(*last);
+  return {std::move(next), again};
 }
 
 bool Connection::MayWait(const Session& ended) const {
@@ -85,7 +92,7 @@ Result<SessionRef> Connection::Reconnect() {
   {
     const MutexLock lock(mutex_);
     session_ = next;
-    ended_since_.reset();
+    if (!next->Ended()) ended_since_.reset();
   }
   if (!next->Ended()) return next;
   return Status(Code::kUnavailable, reasons::kDaemonUnreachable,

@@ -1,6 +1,7 @@
 // What all objects of one client share: the current session, and what outlives a session.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -33,9 +34,16 @@ class Connection {
 
   // The session to use; another one, where the last has ended. DAEMON_UNREACHABLE, or what else
   // attaching may fail with. Blocks for as long as attaching takes where it must. If the daemon of
-  // the last session keeps its buffers across restarts, waits up to 10 s for the next one, but not
-  // after the thread's CallLimit or once `stop` is requested.
+  // the last session keeps its buffers across restarts, waits for the next one: up to 10 s after
+  // the end was noticed, but not after the thread's CallLimit or once `stop` is requested.
   Result<SessionRef> Current(const std::stop_token& stop = {});
+  // The same, without that wait.
+  struct Attempt {
+    Result<SessionRef> session;
+    bool again = false;  // it failed, and Current would wait and try again
+  };
+  Attempt Try();
+  static constexpr std::chrono::milliseconds kBetweenTries{20};
   // The last one, without a look whether it has ended: for what fails by itself where it has.
   Result<SessionRef> Latest() const;
 
@@ -66,15 +74,15 @@ class Connection {
     return Explain(*session, reply.status());
   }
 
-  // A call that changes nothing: it is made again, once, where the session ended under it.
+  // A call that changes nothing, or nothing more when it is repeated: it is made again, once, where
+  // the session ended under it.
   template <typename Stub, typename Request, typename Reply>
   Result<Reply> Ask(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                     const Request& request, Patience patience) {
     ONECOPY_ASSIGN_OR_RETURN(const SessionRef session, Current());
     Result<Reply> reply = session->Call(method, request, patience);
     if (reply.ok()) return reply;
-    const bool ended = session->EndedBy(reply.status()) || session->GoesOnAfter(reply.status());
-    if (!ended) return reply;
+    if (!session->EndedBy(reply.status())) return reply;
     return Call(method, request, patience);
   }
 

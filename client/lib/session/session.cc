@@ -116,6 +116,7 @@ Session::Session(AttachSocket attach, std::string run_dir, const ConnectOptions&
 }
 
 bool Session::EndedBy(const Status& failure) const {
+  if (failure.reason() == reasons::kDraining) return attach_.keeps_buffers() && Ended();
   // A daemon that was started since does not know the session.
   if (failure.reason() != reasons::kDaemonUnreachable && failure.reason() != reasons::kNoSession) {
     return false;
@@ -124,11 +125,6 @@ bool Session::EndedBy(const Status& failure) const {
   const bool ended = attach_.EndsWithin(waited_for_end_ ? std::chrono::milliseconds(0) : kBothEnd);
   waited_for_end_ = true;
   return ended;
-}
-
-bool Session::GoesOnAfter(const Status& failure) const {
-  if (!attach_.keeps_buffers()) return false;
-  return EndedBy(failure) || (failure.reason() == reasons::kDraining && Ended());
 }
 
 Status Session::EndBuffer(const std::string& name, bool force) {

@@ -59,12 +59,14 @@ class Session {
   // Whether the daemon has ended it. One system call.
   bool Ended() const { return attach_.Ended(); }
   // After a call that failed: whether that is because the session has ended. The daemon's sockets
-  // close one after another, so that it may take a moment until this is known.
+  // close one after another, so that it may take a moment until this is known. A daemon that stops
+  // and keeps its buffers may have started what it ends with DRAINING.
   bool EndedBy(const Status& failure) const;
-
   // The same, if the daemon keeps its buffers and transfers for its next process: see
-  // Connection::Current. A daemon that stops ends the calls under way with DRAINING.
-  bool GoesOnAfter(const Status& failure) const;
+  // Connection::Current.
+  bool GoesOnAfter(const Status& failure) const {
+    return attach_.keeps_buffers() && EndedBy(failure);
+  }
 
   // Makes `context` one of this session, with the time limit that `patience` and the thread give.
   void Prepare(grpc::ClientContext& context, Patience patience) const;
@@ -87,6 +89,7 @@ class Session {
     Reply reply;
     const grpc::Status status = (stub<Stub>().*method)(&context, request, &reply);
     if (!status.ok()) return Decode(status);
+    if (waited_for_end_) waited_for_end_ = false;
     if (buffers_left_) EndBuffersLeft();
     return reply;
   }

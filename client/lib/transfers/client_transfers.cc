@@ -53,12 +53,18 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
                            const Client::OnUpdate& on_update, const std::stop_token& stop,
                            const std::function<bool(const TransferInfo&)>& done) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
+  client::SessionRef before;
+  Status lost;
   for (;;) {
-    ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection.Current(stop));
-    Result<TransferInfo> seen = WatchBy(*session, id, on_update, stop, done);
+    const Result<client::SessionRef> session = connection.Current(stop);
+    if (!session.ok() && stop.stop_requested()) return Stopped(id);
+    if (!session.ok()) return before ? connection.Explain(*before, lost) : session.status();
+    Result<TransferInfo> seen = WatchBy(**session, id, on_update, stop, done);
     if (seen.ok() || stop.stop_requested()) return seen;
-    if (session->GoesOnAfter(seen.status())) continue;
-    return client::Unanswered(connection.ExplainTransfer(*session, seen.status()), id);
+    lost = seen.status();
+    before = *session;
+    if (before->GoesOnAfter(lost)) continue;
+    return client::Unanswered(connection.ExplainTransfer(*before, lost), id);
   }
 }
 
@@ -150,7 +156,7 @@ Result<TransferInfo> Client::CancelTransfer(const TransferId& id) {
   request.set_id(id.str());
   ONECOPY_ASSIGN_OR_RETURN(
       const v1::Transfer transfer,
-      connection_->Call(&TransferStub::CancelTransfer, request, Patience::kQuick));
+      connection_->Ask(&TransferStub::CancelTransfer, request, Patience::kQuick));
   return client::Read(transfer);
 }
 

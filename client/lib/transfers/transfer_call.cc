@@ -34,24 +34,48 @@ TransferCall::TransferCall(AsyncLoop& loop, std::shared_ptr<PendingTransfer> pen
 TransferCall::TransferCall(AsyncLoop& loop, std::shared_ptr<PendingTransfer> pending, TransferId id)
     : loop_(loop), pending_(std::move(pending)), id_(std::move(id)) {}
 
-Status TransferCall::FindWay() {
-  const AsyncLoop::Waits waits(loop_);
-  ONECOPY_ASSIGN_OR_RETURN(session_, connection().Current());
-  if (!request_) {
-    number_ = session_->ring().Keep(id_);
-    limit_ = connection().deadlines().Find(id_);
-  } else {
-    limit_ = connection().deadlines().For(*request_);
-    // The loop's other calls wait meanwhile. What the ring is not there for in time goes by gRPC.
-    const CallLimit limit(CallLimit::Clock::now() + kLongestForRing);
-    if (ring_wanted_) number_ = session_->ring().Begin(*request_);
+void TransferCall::Begin() {
+  if (number_) {
+    phase_ = Phase::kOnRing;
+    return loop_.WatchRing(this);
   }
-  return OkStatus();
+  limit_ = request_ ? connection().deadlines().For(*request_) : connection().deadlines().Find(id_);
+  Attach();
 }
 
-void TransferCall::Begin() {
-  if (!number_) {
-    if (Status failure = FindWay(); !failure.ok()) return End(std::move(failure));
+void TransferCall::Attach() {
+  Connection::Attempt attempt = [this] {
+    const AsyncLoop::Waits waits(loop_);
+    const CallLimit limit(limit_);
+    return connection().Try();
+  }();
+  if (attempt.session.ok()) {
+    if (lost_.ok()) return BeginBy(*std::move(attempt.session));
+    lost_ = OkStatus();
+    session_ = *std::move(attempt.session);
+    Watch();
+    if (cancel_wanted_ && canceller_ == nullptr) StartCancelling();
+    return;
+  }
+  if (!attempt.again) {
+    return End(lost_.ok() ? attempt.session.status() : connection().Explain(*session_, lost_));
+  }
+  phase_ = Phase::kAway;
+  alarm_.Set(loop_.queue(), std::chrono::system_clock::now() + Connection::kBetweenTries,
+             static_cast<Event*>(this));
+}
+
+void TransferCall::BeginBy(SessionRef session) {
+  session_ = std::move(session);
+  {
+    const AsyncLoop::Waits waits(loop_);
+    if (!request_) {
+      number_ = session_->ring().Keep(id_);
+    } else if (ring_wanted_) {
+      // The loop's other calls wait meanwhile. What the ring is not there for in time goes by gRPC.
+      const CallLimit limit(CallLimit::Clock::now() + kLongestForRing);
+      number_ = session_->ring().Begin(*request_);
+    }
   }
   if (number_) {
     phase_ = Phase::kOnRing;
@@ -166,20 +190,11 @@ void TransferCall::OnFinished() {
   if (last_) return End(*std::move(last_));
   const Status failure =
       status_.ok() ? StoppedTelling(session_->Peer(), id_) : session_->Decode(status_);
-  if (session_->GoesOnAfter(failure)) return WatchAgain();
+  if (session_->GoesOnAfter(failure)) {
+    lost_ = failure;
+    return Attach();
+  }
   End(Unanswered(connection().ExplainTransfer(*session_, failure), id_));
-}
-
-void TransferCall::WatchAgain() {
-  Result<SessionRef> next = [this] {
-    const AsyncLoop::Waits waits(loop_);
-    const CallLimit limit(limit_);
-    return connection().Current();
-  }();
-  if (!next.ok()) return End(next.status());
-  session_ = *std::move(next);
-  Watch();
-  if (cancel_wanted_ && canceller_ == nullptr) StartCancelling();
 }
 
 void TransferCall::Happened(bool ok) {
@@ -195,6 +210,12 @@ void TransferCall::Happened(bool ok) {
       return updates_->Finish(&status_, static_cast<Event*>(this));
     case Phase::kFinishing:
       return OnFinished();
+    case Phase::kAway:
+      phase_ = Phase::kNone;
+      if (ended_) return FinishIfUnused();
+      // A transfer that was begun is cancelled once the daemon is back.
+      if (cancel_wanted_ && id_.empty()) return Create();
+      return Attach();
     case Phase::kNone:
     case Phase::kOnRing:
       return;  // neither has an event
@@ -215,22 +236,26 @@ void TransferCall::StartCancelling() {
 void TransferCall::Canceller::Begin() {
   v1::CancelTransferRequest wire;
   wire.set_id(call_.id_.str());
-  call_.session_->Prepare(context_, Patience::kQuick);
-  reader_ = call_.session_->stub<TransferStub>().AsyncCancelTransfer(&context_, wire,
-                                                                     call_.loop_.queue());
+  session_->Prepare(context_, Patience::kQuick);
+  reader_ =
+      session_->stub<TransferStub>().AsyncCancelTransfer(&context_, wire, call_.loop_.queue());
   reader_->Finish(&reply_, &status_, static_cast<Event*>(this));
 }
 
 void TransferCall::Canceller::Happened(bool /*ok*/) {
   // Whether it worked, the updates tell; a daemon that is gone ends those, too.
   TransferCall& call = call_;
-  call.canceller_.reset();  // and this with it
-  if (call.ended_) call.FinishIfUnused();
+  const bool watched = call.phase_ == Phase::kWatching || call.phase_ == Phase::kReading;
+  const bool again = watched && session_ != call.session_;  // it went to a daemon that has ended
+  call.canceller_.reset();                                  // and this with it
+  if (call.ended_) return call.FinishIfUnused();
+  if (again) call.StartCancelling();
 }
 
 void TransferCall::Abandon(const Status& why) {
   if (ended_) return;
   if (context_ != nullptr) context_->TryCancel();
+  if (phase_ == Phase::kAway) alarm_.Cancel();
   if (number_) session_->ring().Forget(*number_);
   End(why);
 }

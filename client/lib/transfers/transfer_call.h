@@ -1,6 +1,7 @@
 // One transfer that a client's thread works for: asked for by the ring or by gRPC, then watched.
 #pragma once
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -38,7 +39,7 @@ class TransferCall final : public Event {
   // Awaits one that was started.
   TransferCall(AsyncLoop& loop, std::shared_ptr<PendingTransfer> pending, TransferId id);
 
-  // May block for as long as connecting to a new daemon takes.
+  // May block for as long as connecting to a new daemon takes, but not until there is one.
   void Begin();
   void Cancel();
   // Ends it with that now; what is under way is left to itself.
@@ -52,30 +53,31 @@ class TransferCall final : public Event {
 
  private:
   // What the event that is under way tells.
-  enum class Phase { kNone, kOnRing, kCreating, kWatching, kReading, kFinishing };
+  enum class Phase { kNone, kAway, kOnRing, kCreating, kWatching, kReading, kFinishing };
 
   class Canceller final : public Event {
    public:
-    explicit Canceller(TransferCall& call) : call_(call) {}
+    explicit Canceller(TransferCall& call) : call_(call), session_(call.session_) {}
     void Begin();
     void Stop() { context_.TryCancel(); }
     void Happened(bool ok) override;
 
    private:
     TransferCall& call_;
+    const SessionRef session_;
     grpc::ClientContext context_;
     v1::Transfer reply_;
     grpc::Status status_;
     std::unique_ptr<grpc::ClientAsyncResponseReader<v1::Transfer>> reader_;
   };
 
-  // Connects, and asks for a way by the ring.
-  Status FindWay();
+  // Connects, or tries again in a moment; then begins, or continues with the next process of a
+  // daemon that has restarted.
+  void Attach();
+  void BeginBy(SessionRef session);
   void Create();
   void OnCreated();
   void Watch();
-  // From the next process of a daemon that has restarted. May block as Begin.
-  void WatchAgain();
   void Read();
   void OnRead();
   void OnFinished();
@@ -91,6 +93,8 @@ class TransferCall final : public Event {
   TransferId id_;  // once known
   CallLimit::Time limit_;
   SessionRef session_;
+  Status lost_;                     // not OK: what the updates of an earlier session ended with
+  grpc::Alarm alarm_;               // while no daemon answers
   std::optional<uint64_t> number_;  // on the ring
   bool ring_wanted_ = false;
   bool cancel_wanted_ = false;

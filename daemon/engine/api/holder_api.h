@@ -36,9 +36,11 @@ class HolderApi {
   // it succeeds. -1 if the holder is lost already.
   virtual int lost_fd() const = 0;
 
-  // Engine thread; makes no system call. RESOURCE_EXHAUSTED if the table is full. Minor records may
-  // fill only half of it, so that there is always room for the others.
-  virtual Status Put(const std::string& key, const std::string& value, bool minor) = 0;
+  // How far records of a kind may fill the table, so that there is always room for those of greater
+  // weight: all of it, a half, a quarter. (A table fills at most half of the space for it.)
+  enum class Share : unsigned { kMajor = 2, kMinor = 4, kLeast = 8 };
+  // Engine thread; makes no system call. RESOURCE_EXHAUSTED if the table is full for such a record.
+  virtual Status Put(const std::string& key, const std::string& value, Share share) = 0;
   virtual void Erase(const std::string& key) = 0;
 };
 

@@ -176,7 +176,9 @@ std::string ToText(const ArrivingRecord& record) {
                {"policy", ToJson(request.asked.policy)},
                {"checksum", request.asked.checksum},
                {"path", record.path},
-               {"created", Microseconds(record.create_time)}});
+               {"created", Microseconds(record.create_time)},
+               {"resumed_from", record.resumed_from},
+               {"vain_starts", record.vain_starts}});
 }
 
 std::string ToText(const OrderedRecord& record) {
@@ -277,6 +279,8 @@ Result<ArrivingRecord> ArrivingOfText(const std::string& text, const std::string
     json.at("checksum").get_to(request.asked.checksum);
     json.at("path").get_to(record.path);
     record.create_time = TimeOf(json.at("created").get<int64_t>());
+    record.resumed_from = json.value("resumed_from", uint64_t{0});
+    record.vain_starts = json.value("vain_starts", uint32_t{0});
     const Endpoint& to = request.asked.destination;
     return !request.id.empty() && to.offset_bytes && to.bytes;
   });

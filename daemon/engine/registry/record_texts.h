@@ -74,6 +74,8 @@ struct ArrivingRecord {
   std::string caller;    // the node that asked for the transfer
   std::string path;      // the path that it took
   WallTime create_time;
+  uint64_t resumed_from = 0;  // bytes that had arrived when a process resumed it last
+  uint32_t vain_starts = 0;   // processes that have resumed it since then and ended
 };
 
 // A transfer that a client of this node asked for. It has no receipt yet.
@@ -83,7 +85,7 @@ struct OrderedRecord {
   Owner owner;
   bool bundle = false;     // of several buffers
   std::string request_id;  // empty: the request had no id
-  std::string request;     // what the request asked for
+  std::string request;     // stands for what the request asked for
 };
 
 // The keys of records begin with these.

@@ -19,39 +19,41 @@ bool Records::CanName(const Owner& owner) const {
 }
 
 bool Records::Put(const BufferRecord& record) {
-  const Weight weight = record.view_of ? Weight::kMinor : Weight::kMajor;
-  return on() && PutText(KeyOf(record.id), ToText(record), "buffer " + record.name, weight);
+  const auto share = record.view_of ? HolderApi::Share::kMinor : HolderApi::Share::kMajor;
+  return on() && PutText(KeyOf(record.id), ToText(record), "buffer " + record.name, share);
 }
 
 bool Records::Put(const GrantRecord& record) {
   return on() && CanName(record.to) &&
-         PutText(KeyOf(record.id), ToText(record), record.id.str(), Weight::kMajor);
+         PutText(KeyOf(record.id), ToText(record), record.id.str(), HolderApi::Share::kMajor);
 }
 
 bool Records::Put(const ArrivingRecord& record) {
   const std::string& id = record.request.id.str();
-  return on() && PutText(kArrivingKeys + id, ToText(record), "transfer " + id, Weight::kMinor);
+  return on() &&
+         PutText(kArrivingKeys + id, ToText(record), "transfer " + id, HolderApi::Share::kMinor);
 }
 
 bool Records::Put(const OrderedRecord& record) {
   const std::string& id = record.info.id.str();
-  return on() && PutText(kOrderedKeys + id, ToText(record), "transfer " + id, Weight::kMinor);
+  return on() &&
+         PutText(kOrderedKeys + id, ToText(record), "transfer " + id, HolderApi::Share::kLeast);
 }
 
 bool Records::PutArrived(const TransferId& id, uint64_t bytes) {
   return on() && PutText(kArrivedKeys + id.str(), std::to_string(bytes), "transfer " + id.str(),
-                         Weight::kMinor);
+                         HolderApi::Share::kMinor);
 }
 
 bool Records::PutNode(const std::string& name) {
-  return on() && PutText(kNodeKey, name, "node " + name, Weight::kMajor);
+  return on() && PutText(kNodeKey, name, "node " + name, HolderApi::Share::kMajor);
 }
 
 uint64_t Records::Put(const TicketRecord& record) {
   if (!on() || !CanName(record.owner)) return 0;
   const uint64_t number = next_ticket_++;
   const std::string what = "transfer " + record.transfer.str();
-  return PutText(KeyOfTicket(number), ToText(record), what, Weight::kMinor) ? number : 0;
+  return PutText(KeyOfTicket(number), ToText(record), what, HolderApi::Share::kMinor) ? number : 0;
 }
 
 void Records::Erase(BufferId id) {
@@ -82,9 +84,9 @@ void Records::EraseLeft(const std::string& key) {
 }
 
 bool Records::PutText(const std::string& key, const std::string& text, const std::string& what,
-                      Weight weight) {
+                      HolderApi::Share share) {
   constexpr std::chrono::minutes kBetweenWarnings{1};
-  const Status put = holder_->Put(key, text, weight == Weight::kMinor);
+  const Status put = holder_->Put(key, text, share);
   if (put.ok()) return true;
   ++refused_;
   const os::Clock::time_point now = os::Clock::now();

@@ -43,9 +43,8 @@ class Records {
   void BeginTicketsAbove(uint64_t number) { next_ticket_ = std::max(next_ticket_, number + 1); }
 
  private:
-  enum class Weight { kMajor, kMinor };
   bool PutText(const std::string& key, const std::string& text, const std::string& what,
-               Weight weight);
+               HolderApi::Share share);
 
   Context& context_;
   HolderApi* const holder_;

@@ -47,6 +47,10 @@ std::string Digest(const RangeGroups& ranges) {
   return std::to_string(hash.high64) + "-" + std::to_string(hash.low64);
 }
 
+// Counts changes of what Content says: requests that versions of the daemon describe in different
+// ways cannot be compared.
+constexpr char kContentVersion[] = "1-";
+
 // What makes two requests the same.
 std::string Content(const TransferRequest& request, const RangeGroups& ranges) {
   std::string content = request.source.ToString() + " " + request.destination.ToString() + " " +
@@ -180,7 +184,7 @@ struct Coordinator::Pending {
   RangeGroups ranges;
   TransferId id;
   Reply<TransferInfo> reply;
-  std::string content;    // of the request, if it has an id
+  std::string content;    // stands for what the request asks for
   bool reserved = false;  // the source's node has a ticket for it
   bool recorded = false;  // this node has a record of it, because another one decides it
   os::Clock::time_point begun = os::Clock::now();
@@ -233,7 +237,7 @@ void Coordinator::Create(const Principal& who, TransferRequest request, RangeGro
       if (record != nullptr) return (*shared)(record->info);
       (*shared)(RequestLog<TransferId>::Forgotten(request));
     };
-    pending->content = Content(pending->request, pending->ranges);
+    pending->content = kContentVersion + Digest(Content(pending->request, pending->ranges));
     auto seen = requests_.Begin(OwnerOf(who), who.administrator, pending->request.request_id,
                                 pending->content, again);
     if (!seen.ok()) return (*shared)(seen.status());
@@ -351,7 +355,7 @@ void Coordinator::Record(const Pending& pending, const Reservation& reservation)
 }
 
 void Coordinator::Remember(const OrderedRecord& begun) {
-  if (begun.request_id.empty()) return;
+  if (begun.request_id.empty() || !begun.request.starts_with(kContentVersion)) return;
   const auto seen =
       requests_.Begin(begun.owner, true, begun.request_id, begun.request, [](const auto&) {});
   if (seen.ok()) requests_.Conclude(begun.owner, begun.request_id, begun.info.id);

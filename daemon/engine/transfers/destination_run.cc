@@ -520,11 +520,12 @@ void DestinationRun::End(const Status& status) {
     LetGo();
     return needs_.transfers.EndRun(record);
   }
-  // If this daemon's start failed, the next process can still resume the transfer.
-  if (params_.recorded && needs_.context.serving) needs_.records.EraseArriving(params_.request.id);
   if (status.ok() && params_.tell) TellArrival();
   LetGo();
   needs_.transfers.Conclude(record, status);
+  // After the order's record: the next process resumes a transfer that has only this one. If this
+  // daemon's start failed, it can still do so.
+  if (params_.recorded && needs_.context.serving) needs_.records.EraseArriving(params_.request.id);
   reporter_->Report(false);
   needs_.transfers.EndRun(record);
 }

@@ -51,9 +51,11 @@ bool OrderedTransfers::Restore(const OrderedRecord& ordered) {
   record.created -= std::chrono::duration_cast<os::Clock::duration>(waited);
   record.asked = record.created;
   if (!context.IsSelf(destination)) {
+    record.restored = true;
+    record.info.state = TransferState::kRunning;
     record.info.waits_for = "node " + destination + " to say how far it is";
     needs_.remote_transfers.Await(record, destination, std::nullopt);
-    needs_.remote_transfers.PeerLost(destination);  // until it is met
+    needs_.remote_transfers.AwaitPeer(id);
     needs_.remote_transfers.AskWhenSilent(id);
     return true;
   }

@@ -176,22 +176,28 @@ void RemoteTransfers::GiveUp(const TransferId& id, const Status& why) {
 
 void RemoteTransfers::PeerLost(const std::string& node) {
   for (auto& [id, awaited] : awaited_) {
-    if (awaited.destination != node || awaited.lost_timer != 0) continue;
-    const TransferRecord* record = transfers_.Find(id);
-    const bool resumes = record != nullptr && record->info.bytes_done > 0;
-    const auto patience =
-        resumes ? std::max(context_.options.stall_timeout, context_.options.resume_for)
-                : context_.options.stall_timeout;
-    awaited.lost_timer = context_.loop.RunAfter(patience, [this, id = id, node] {
-      const auto found = awaited_.find(id);
-      if (found == awaited_.end()) return;
-      found->second.lost_timer = 0;
-      // Nothing that would have the destination begin again: the caller that waited may be
-      // gone.
-      GiveUp(id, {Code::kDeadlineExceeded, reasons::kStalled,
-                  "node " + node + " has been out of reach for too long"});
-    });
+    if (awaited.destination == node) LimitAbsence(id, awaited);
   }
+}
+
+void RemoteTransfers::AwaitPeer(const TransferId& id) { LimitAbsence(id, awaited_.at(id)); }
+
+void RemoteTransfers::LimitAbsence(const TransferId& id, Awaited& awaited) {
+  if (awaited.lost_timer != 0) return;
+  const TransferRecord* record = transfers_.Find(id);
+  const bool resumes = record != nullptr && (record->info.bytes_done > 0 || record->restored);
+  const auto patience = resumes
+                            ? std::max(context_.options.stall_timeout, context_.options.resume_for)
+                            : context_.options.stall_timeout;
+  awaited.lost_timer = context_.loop.RunAfter(patience, [this, id] {
+    const auto found = awaited_.find(id);
+    if (found == awaited_.end()) return;
+    found->second.lost_timer = 0;
+    // Nothing that would have the destination begin again: the caller that waited may be
+    // gone.
+    GiveUp(id, {Code::kDeadlineExceeded, reasons::kStalled,
+                "node " + found->second.destination + " has been out of reach for too long"});
+  });
 }
 
 void RemoteTransfers::PeerGone(const std::string& node) {

@@ -38,6 +38,8 @@ class RemoteTransfers {
   Status OnReport(const std::string& caller, const TransferInfo& said);
 
   void PeerLost(const std::string& node);
+  // The same of one transfer, whose destination this process has not met yet.
+  void AwaitPeer(const TransferId& id);
   // What it decides is not known, and nobody waits any longer for its word.
   void PeerGone(const std::string& node);
   void PeerMet(const std::string& node, bool restarted);
@@ -61,6 +63,7 @@ class RemoteTransfers {
   // The destination has forgotten the transfer. Where another node is the source, that may have
   // heard how it ended, and what it says counts; else it has failed for this reason.
   void Forgotten(const TransferId& id, const Status& why);
+  void LimitAbsence(const TransferId& id, Awaited& awaited);
   void GiveUp(const TransferId& id, const Status& why);
   void Conclude(const TransferId& id);
 

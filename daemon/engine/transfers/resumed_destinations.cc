@@ -9,6 +9,13 @@
 #include "onecopy/reasons.h"
 
 namespace onecopy::engine {
+namespace {
+
+// Starts of the daemon in a row without a byte more. Such a transfer could be what ends the daemon
+// each time.
+constexpr uint32_t kMostVainStarts = 5;
+
+}  // namespace
 
 bool ResumedDestinations::Record(const std::string& caller, const StartRequest& request,
                                  const Buffer& buffer, const TransferInfo& info) const {
@@ -19,7 +26,7 @@ bool ResumedDestinations::Record(const std::string& caller, const StartRequest& 
   const bool by_link = !info.plan->link.empty();
   if (!buffer.survives() || HasGaps(buffer) || !simple || !told || !by_link) return false;
   needs_.runs.records.EraseArriving(request.id);
-  ArrivingRecord record{request, caller, info.plan->path, info.create_time};
+  ArrivingRecord record{request, caller, info.plan->path, info.create_time, 0, 0};
   record.request.asked.destination = info.destination;
   record.request.asked.destination.buffer = buffer.id.ToString();
   return needs_.runs.records.Put(record);
@@ -27,6 +34,7 @@ bool ResumedDestinations::Record(const std::string& caller, const StartRequest& 
 
 void ResumedDestinations::Resume(const ArrivingRecord& begun, uint64_t arrived) {
   const StartRequest& request = begun.request;
+  if (!MayResume(begun, arrived)) return needs_.runs.records.EraseArriving(request.id);
   Transfers& transfers = needs_.runs.transfers;
   const Endpoint& end = request.asked.destination;
   Buffer* const buffer = needs_.runs.buffers.FindById(BufferId::Parse(end.buffer));
@@ -74,6 +82,30 @@ void ResumedDestinations::Resume(const ArrivingRecord& begun, uint64_t arrived) 
         Learn(caller, request, std::move(reply));
       },
       arrived, begun.path);
+}
+
+bool ResumedDestinations::MayResume(const ArrivingRecord& begun, uint64_t arrived) const {
+  ArrivingRecord next = begun;
+  next.vain_starts = arrived > begun.resumed_from ? 0 : begun.vain_starts + 1;
+  next.resumed_from = arrived;
+  if (next.vain_starts > kMostVainStarts) {
+    log::Warning("a transfer is not resumed any more",
+                 {{"transfer", begun.request.id.str()},
+                  {"source", begun.request.reservation.source.ToString()},
+                  {"starts", std::to_string(next.vain_starts)}});
+    return false;
+  }
+  needs_.runs.records.Put(next);
+  return true;
+}
+
+void ResumedDestinations::CancelLeft(TransferRecord& record, const Status& why) {
+  const bool left = needs_.runs.context.stopping && record.run == nullptr &&
+                    record.info.role == TransferRole::kDestination && !record.series &&
+                    !IsFinal(record.info.state);
+  if (!left) return;
+  needs_.runs.transfers.Conclude(record, why);
+  needs_.runs.records.EraseArriving(record.info.id);
 }
 
 void ResumedDestinations::Learn(const std::string& caller, const StartRequest& request,

@@ -30,12 +30,18 @@ class ResumedDestinations {
   // Resumes a transfer of which `arrived` bytes have arrived. Forgets it if its buffer is gone.
   void Resume(const ArrivingRecord& begun, uint64_t arrived);
 
+  // A transfer that was left to the next process (see Run::Leave) ends after all. Does nothing with
+  // any other one.
+  void CancelLeft(TransferRecord& record, const Status& why);
+
   // Reports to the source's node, and to `caller`, the node that asked for the transfer. An empty
   // `caller` gets no reports.
   std::shared_ptr<Reporter> ReporterOf(const TransferId& id, const std::string& caller,
                                        const std::string& source_node) const;
 
  private:
+  // Counts this start in the record. Returns false after too many that have moved nothing.
+  bool MayResume(const ArrivingRecord& begun, uint64_t arrived) const;
   // Checks the right to write again, probes what must be known, and plans the path.
   void Learn(const std::string& caller, const StartRequest& request, Reply<plan::Path> reply);
 

@@ -26,7 +26,7 @@ Status NotInPlace(const std::string& file) {
 Status ReturnsLater(const std::string& node) {
   return {Code::kUnavailable, reasons::kPeerDown,
           "the daemon of node " + node +
-              " stops and has kept the source: the transfer goes on when the daemon is back",
+              " stops; it has kept the source, which can be read again when the daemon is back",
           "start onecopyd on node " + node};
 }
 
@@ -141,7 +141,7 @@ void SourceRun::Cancel(const Status& why) {
 
 void SourceRun::Leave(const Status& why) {
   const Buffer* const buffer = needs_.buffers.FindById(ticket_.buffer);
-  const bool returns = ticket_.record != 0 && buffer != nullptr && buffer->survives();
+  const bool returns = !lent_ && ticket_.record != 0 && buffer != nullptr && buffer->survives();
   Cancel(returns ? ReturnsLater(needs_.context.node()) : why);
 }
 

@@ -23,10 +23,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   };
   const Context& context = needs_.runs.context;
   if (context.stopping) {
-    const auto run = runs_.find(request.id);
-    const bool kept = run != runs_.end() && run->second->destination() == caller &&
-                      run->second->ticket().record != 0;
-    if (kept) return refuse(ReturnsLater(context.node()));
+    if (Returns(caller, request)) return refuse(ReturnsLater(context.node()));
     return refuse({Code::kUnavailable, reasons::kDraining,
                    "node " + context.node() + " is shutting down and starts no more transfers"});
   }
@@ -124,6 +121,16 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   needs_.runs.transfers.BeginRun(*record, run);
   needs_.runs.transfers.Changed(*record);
   reply(run->Prepare(request));
+}
+
+bool Sources::Returns(const std::string& caller, const PrepareRequest& request) const {
+  const auto run = runs_.find(request.id);
+  const bool runs = run != runs_.end() && run->second->destination() == caller;
+  const Result<Ticket> ticket =
+      runs ? run->second->ticket() : needs_.tickets.Look(caller, request.ticket, request.id);
+  if (!ticket.ok() || ticket->record == 0 || request.loan != 0) return false;
+  const Buffer* const buffer = needs_.runs.buffers.FindById(ticket->buffer);
+  return buffer != nullptr && buffer->survives();
 }
 
 void Sources::BeginAgain(const std::string& caller, PrepareRequest request,

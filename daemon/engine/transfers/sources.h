@@ -37,6 +37,8 @@ class Sources {
   void Clear() { runs_.clear(); }  // at the engine's end
 
  private:
+  // Whether the next process of this daemon will have what the destination wants to read.
+  bool Returns(const std::string& caller, const PrepareRequest& request) const;
   // A destination that has lost its connection: what was opened on that is closed, then it prepares
   // again, by the right that it had, as far as that still stands.
   void BeginAgain(const std::string& caller, PrepareRequest request, Reply<PrepareReply> reply);

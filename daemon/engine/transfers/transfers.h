@@ -49,6 +49,7 @@ struct TransferRecord {
   os::Clock::time_point asked = created;  // when the request reached this node
   std::shared_ptr<Run> run;               // while something of it happens here
   std::vector<GrantId> grants;            // that its rights to buffers of this node rest on
+  bool restored = false;                  // a previous process of this daemon began it
   bool logged = true;                     // whether the log is told of its end
   bool series = false;                    // parts move its bytes
   bool by_ring = false;                   // a ring carried it, and counts it: see Tally

@@ -86,8 +86,8 @@ TEST_CASE("the next client has what the one before held and said of it") {
     CHECK(client->Hold(11, Memory('d').get()).ok());
     client->Release(11);
     client->Release(12);
-    CHECK(client->Put("k", "v", false).ok());
-    CHECK(client->Put("gone", "v", true).ok());
+    CHECK(client->Put("k", "v", engine::HolderApi::Share::kMajor).ok());
+    CHECK(client->Put("gone", "v", engine::HolderApi::Share::kMinor).ok());
     client->Erase("gone");
     CHECK(served.held() == 3);  // and the records
   }
@@ -135,7 +135,7 @@ TEST_CASE("a client whose holder has ended says so, and finds the next one") {
   TempFolder folder;
   auto served = std::make_unique<Served>(folder / "s");
   auto client = Open(folder / "s");
-  REQUIRE_OK(client->Put("k", "v", false));
+  REQUIRE_OK(client->Put("k", "v", engine::HolderApi::Share::kMajor));
   CHECK(client->lost_fd() >= 0);
   served.reset();
   CHECK(client->Hold(7, Memory('a').get()).code() == Code::kUnavailable);
@@ -165,7 +165,7 @@ TEST_CASE("records that cannot be read are told, and their memory is let go") {
   CHECK(left.records.empty());
   CHECK(left.descriptors.empty());
   CHECK(served.held() == 1);
-  REQUIRE_OK(client->Put("k", "v", false));
+  REQUIRE_OK(client->Put("k", "v", engine::HolderApi::Share::kMajor));
   REQUIRE_OK(client->Hold(6, Memory('z').get()));
 }
 

@@ -170,7 +170,7 @@ TEST_CASE("minor records leave room for others, and what is erased is gone howev
   Status refused;
   int minor = 0;
   while (refused.ok()) {
-    refused = journal->Put("minor-" + std::to_string(minor++), std::string(50, 'x'), true);
+    refused = journal->Put("minor-" + std::to_string(minor++), std::string(50, 'x'), 4);
   }
   int major = 0;
   for (refused = OkStatus(); refused.ok();) {
@@ -183,7 +183,7 @@ TEST_CASE("minor records leave room for others, and what is erased is gone howev
   auto again = Again(*journal);
   REQUIRE_OK(again);
   CHECK((*again)->records() == journal->records());
-  CHECK((*again)->Put("minor", std::string(50, 'x'), true).code() == Code::kResourceExhausted);
+  CHECK((*again)->Put("minor", std::string(50, 'x'), 4).code() == Code::kResourceExhausted);
   CHECK((*again)->Put("major", std::string(500, 'x')).ok());
 }
 

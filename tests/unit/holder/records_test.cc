@@ -142,6 +142,8 @@ TEST_CASE("the record of a transfer under way says all of it again") {
   record.request.asked.checksum = true;
   record.caller = "north";
   record.path = "tcp-direct";
+  record.resumed_from = 4096;
+  record.vain_starts = 2;
   record.create_time = WallTime(std::chrono::microseconds(1'700'000'000'123'456));
   for (const bool bounded : {false, true}) {
     if (bounded) record.request.asked.policy.at_most_copies = 3;
@@ -160,6 +162,8 @@ TEST_CASE("the record of a transfer under way says all of it again") {
     CHECK(read->request.asked.checksum);
     CHECK(read->caller == "north");
     CHECK(read->path == "tcp-direct");
+    CHECK(read->resumed_from == 4096);
+    CHECK(read->vain_starts == 2);
     CHECK(read->create_time == record.create_time);
   }
 }

@@ -82,7 +82,8 @@ struct ConnectOptions {
 // earlier transfers.
 //
 // If a holder keeps the daemon's buffers (docs/operate.md, "What survives a restart"), calls wait
-// for the next daemon: at most 10 s after the last one has ended, and at most until their deadline.
+// for the next daemon: at most 10 s after the first call that misses the last one, and at most
+// until their deadline. A call that was under way then fails with SESSION_LOST.
 // CreateBuffers is asked again, once. AwaitTransfer, WatchTransfer and futures of transfers that
 // went by gRPC continue with the next daemon.
 //
