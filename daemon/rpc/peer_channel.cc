@@ -177,7 +177,11 @@ Status PeerChannel::Explain(const PeerMethod& method, const Line& used,
               Who() + " does not know the call " + method.name + ": " + theirs.message(),
               "run neighbouring versions of onecopyd on both nodes"};
     case Code::kCancelled:
-      return {Code::kCancelled, reasons::kCancelled, call + " was given up"};
+      // Not by this node, which does not wait for the ends of calls that it gives up: a server that
+      // ends drops its calls so.
+      return {Code::kUnavailable, reasons::kPeerDown,
+              call + " was dropped: its onecopyd stopped while it answered",
+              "try again when it answers: onecopy node ls"};
     default:
       return {theirs.code(), reasons::kInternal, call + " failed: " + theirs.message()};
   }
