@@ -177,11 +177,7 @@ Status PeerChannel::Explain(const PeerMethod& method, const Line& used,
               Who() + " does not know the call " + method.name + ": " + theirs.message(),
               "run neighbouring versions of onecopyd on both nodes"};
     case Code::kCancelled:
-      // Not by this node, which does not wait for the ends of calls that it gives up: a server that
-      // ends drops its calls so.
-      return {Code::kUnavailable, reasons::kPeerDown,
-              call + " was dropped: its onecopyd stopped while it answered",
-              "try again when it answers: onecopy node ls"};
+      return {Code::kCancelled, reasons::kCancelled, call + " was given up"};
     default:
       return {theirs.code(), reasons::kInternal, call + " failed: " + theirs.message()};
   }

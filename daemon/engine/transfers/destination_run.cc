@@ -237,7 +237,15 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
   const plan::Path& path = params_.plan;
   // A source that has restarted meanwhile does not know the ticket: what was seen first says more.
   const bool unknown = !outcome.began && outcome.status.code() == Code::kPermissionDenied;
-  if (unknown && !lost_.ok()) outcome.status = lost_;
+  // The transfer was not cancelled: a call was dropped with the connection to the source's node.
+  if (!outcome.began && outcome.status.code() == Code::kCancelled && cancelled_.ok()) {
+    outcome.status = {Code::kUnavailable, reasons::kPeerDown, outcome.status.message(),
+                      "try again when the node answers: onecopy node ls"};
+  }
+  // A source that stops and returns has said so before its server refuses calls.
+  const bool stops = !outcome.began && outcome.status.reason() == reasons::kDraining &&
+                     lost_.reason() == reasons::kPeerDown;
+  if ((unknown && !lost_.ok()) || stops) outcome.status = lost_;
   // Nothing has arrived where memory was not there, whatever those say who moved it.
   if (outcome.status.ok()) outcome.status = params_.destination.span.region->CheckIntact();
   if (outcome.status.ok() && params_.source_area) {
