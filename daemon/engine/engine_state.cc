@@ -216,7 +216,7 @@ void Engine::State::Wire() {
     bundles.OnFinal(record);
     series.OnFinal(record);
     exports.EndTransfer(record.info.id);
-    ordered.Forget(record);
+    ordered.Forget(record.info.id);
   });
   transfers.OnForgotten([this](const TransferId& id) {
     remote_transfers.Drop(id);

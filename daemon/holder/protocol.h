@@ -24,7 +24,7 @@ enum class What : uint32_t {
   // Answers.
   kDone = 16,  // to kHello: `value` is how many descriptors are held
   kItem,       // to kNext: `number` and a copy of the descriptor
-  kEnd,        // to kNext: there are no more
+  kEnd,        // to kNext: no descriptor has a number above `number`
   kBusy,       // to kHello: another daemon is still connected
   kFull,       // to kHold: the holder cannot open more files
   kUnknown,    // the holder does not know this question or protocol

@@ -191,7 +191,7 @@ void Journal::Erase(const std::string& key) {
   if (found == records_.end()) return;
   live_ -= EntryOf(key, found->second).bytes();
   records_.erase(found);
-  // If there is no room for the erasure, the copy in the other half leaves the key out.
+  // Compacting writes only what is in records_, so it leaves the key out.
   if (!Append(key, {}, true)) Compact();
 }
 

@@ -431,6 +431,32 @@ TEST_CASE("an order that the destination does not know after both nodes restarte
   CHECK(ended.state == TransferState::kFailed);
 }
 
+TEST_CASE("a transfer that start after start resumes in vain is given up") {
+  if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  HeldRig rig(Wire::End::kEast);
+  const std::string bytes = std::to_string(kBytes);
+  rig.west.Do({"buffer", "create", "out", "--size", bytes, "--memory", "host"});
+  rig.east.Do({"buffer", "create", "in", "--size", bytes, "--memory", "host"});
+  const auto id = Must(rig.east.Connect().StartTransfer(Rig::Request("tcp-*"))).id;
+  WaitUntil("bytes arrive", [&] {
+    return rig.east.Do({"transfer", "show", id.str()}).at("bytes_done").get<uint64_t>() >= kSeen;
+  });
+  rig.wire.Cut(Wire::End::kWest);
+  rig.wire.Cut(Wire::End::kEast);
+  // The first start sees bytes that the start before had not; five more may see none.
+  for (int start = 0; start < 6; ++start) {
+    rig.east.Kill();
+    rig.east.Restart();
+    CHECK(rig.east.Do({"transfer", "show", id.str()}).at("state") == "RUNNING");
+  }
+  rig.east.Kill();
+  rig.east.Restart();
+  const Json ended = rig.east.Do({"transfer", "show", id.str()});
+  CHECK(ended.at("state") == "FAILED");
+  CHECK(ended.at("error").at("reason") == "PEER_RESTARTED");
+  CHECK(rig.east.Log().find("a transfer is not resumed any more") != std::string::npos);
+}
+
 TEST_CASE("a planned stop fails the transfers whose buffers the holder cannot keep") {
   if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
   const bool source_stops = GENERATE(true, false);

@@ -79,7 +79,7 @@ std::vector<Result<BufferInfo>> Client::CreateBuffers(
     const Result<client::SessionRef> session = connection_->Current();
     std::vector<size_t> again;
     if (!session.ok()) {
-      // What was asked before may have been done, and says so.
+      // Those that were asked for before already have their failure: they may have been made.
       for (const size_t number : numbers) {
         if (first) made[number] = session.status();
       }

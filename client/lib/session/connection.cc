@@ -60,7 +60,7 @@ Connection::Attempt Connection::Try() {
   const SessionRef last = session();
   if (!last->Ended()) return {last};
   Result<SessionRef> next = Reconnect();
-  // A socket that the next daemon has just made is its own user's for a moment.
+  // For a moment, only the daemon's own user can connect to a new socket.
   const bool absent = next.status().reason() == reasons::kDaemonUnreachable ||
                       next.status().reason() == reasons::kAccessDenied;
   const bool again = !next.ok() && absent && MayWait(*last);

@@ -74,8 +74,8 @@ class Connection {
     return Explain(*session, reply.status());
   }
 
-  // A call that changes nothing, or nothing more when it is repeated: it is made again, once, where
-  // the session ended under it.
+  // A call that may be repeated, because it changes nothing, or nothing more the second time. If
+  // the session ends during the call, it is made once more.
   template <typename Stub, typename Request, typename Reply>
   Result<Reply> Ask(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                     const Request& request, Patience patience) {

@@ -48,7 +48,7 @@ Result<TransferInfo> WatchBy(const client::Session& session, const TransferId& i
   return client::StoppedTelling(session.Peer(), id);
 }
 
-// The same, from the next process of a daemon that restarts meanwhile and keeps its transfers.
+// The same. If the daemon restarts meanwhile and keeps its transfers, its next process is asked.
 Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
                            const Client::OnUpdate& on_update, const std::stop_token& stop,
                            const std::function<bool(const TransferInfo&)>& done) {

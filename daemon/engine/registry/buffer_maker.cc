@@ -255,10 +255,4 @@ Result<BufferInfo> BufferMaker::Add(Buffer draft, std::unique_ptr<Region> region
   return needs_.buffers.Describe(buffer);
 }
 
-void BufferMaker::Remember(const Owner& payer, const BufferRecord& made) {
-  if (made.request_id.empty()) return;
-  const auto seen = requests_.Begin(payer, true, made.request_id, made.request, [](const auto&) {});
-  if (seen.ok()) requests_.Conclude(payer, made.request_id, made.id);
-}
-
 }  // namespace onecopy::engine

@@ -33,22 +33,23 @@ class BufferMaker {
   BufferMaker(const Needs& needs, RequestMemory& memory)
       : needs_(needs), requests_(memory, "buffer") {}
 
-  // Room for a buffer that is going to be made, to be kept as long as it is.
+  // Reserves room for a buffer. The buffer keeps what this returns until it ends.
   using TakeRoom = std::function<Result<std::shared_ptr<void>>()>;
-  // Who pays for a buffer of another node's user: that node, whose word alone says which of its
-  // users asks.
+  // Another node pays for the buffers of its users, because only that node knows which user asks.
   struct Account {
     Owner payer;
-    TakeRoom take_room;  // null: it takes none
+    TakeRoom take_room;  // null: none is reserved
   };
-  // Checked, then made on a worker's thread.
+  // Both check the request at once and make the memory on a worker's thread.
   void Create(const Principal& who, const CreateBufferRequest& request, Reply<BufferInfo> reply,
               std::optional<Account> account = {});
   void Register(const Principal& who, const RegisterBufferRequest& request,
                 Reply<BufferInfo> reply);
 
   // A request that a previous process carried out, with the buffer that it made.
-  void Remember(const Owner& payer, const BufferRecord& made);
+  void Remember(const Owner& payer, const BufferRecord& made) {
+    requests_.Remember(payer, made.request_id, made.request, made.id);
+  }
 
  private:
   using MakeRegion = UniqueFunction<Result<std::unique_ptr<Region>>()>;
@@ -57,10 +58,10 @@ class BufferMaker {
   Result<os::PassedFd> TakeIfNamed(const SessionId& session, uint64_t fd_handle);
   struct Params {
     std::string request_id;
-    std::string content;  // of the request, to be compared with a repetition's
+    std::string content;  // what the request asks for; a repetition must have the same
     bool validate_only = false;
     bool administrator = false;
-    SessionId session;  // who waits for it
+    SessionId session;  // of the client that waits
     Owner payer;
     TakeRoom take_room = {};
     bool at_once = false;  // no worker has to make the region
@@ -69,7 +70,7 @@ class BufferMaker {
   // adds it.
   void Make(Params params, Buffer draft, const std::string& worker, MakeRegion make,
             Reply<BufferInfo> reply);
-  // The same, except for a client that has gone before its turn came nothing is made.
+  // The same, but it makes nothing if the client has gone before its turn.
   MakeRegion UnlessGone(const SessionId& session, MakeRegion make) const;
   Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const WorkQueue& queue);
   // Empty if a buffer of that owner can survive this process.

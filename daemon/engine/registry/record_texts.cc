@@ -5,6 +5,12 @@
 
 #include "onecopy/reasons.h"
 
+namespace onecopy {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ArrayShape, dtype, item_bytes, shape, strides)
+
+}  // namespace onecopy
+
 namespace onecopy::engine {
 namespace {
 
@@ -49,13 +55,6 @@ bool ReadId(const Json& json, const char* key, BufferId& id) {
   return id != BufferId{};
 }
 
-Json ToJson(const ArrayShape& array) {
-  return {{"dtype", array.dtype},
-          {"item_bytes", array.item_bytes},
-          {"shape", array.shape},
-          {"strides", array.strides}};
-}
-
 Json ToJson(const Endpoint& end) {
   Json json = {{"node", end.node}, {"buffer", end.buffer}};
   if (!end.file.empty()) json["file"] = end.file;
@@ -95,15 +94,6 @@ Policy PolicyOf(const Json& json) {
   return policy;
 }
 
-ArrayShape ArrayOf(const Json& json) {
-  ArrayShape array;
-  json.at("dtype").get_to(array.dtype);
-  json.at("item_bytes").get_to(array.item_bytes);
-  json.at("shape").get_to(array.shape);
-  json.at("strides").get_to(array.strides);
-  return array;
-}
-
 }  // namespace
 
 std::string KeyOf(BufferId id) { return kBufferKeys + id.ToString(); }
@@ -120,7 +110,7 @@ std::string ToText(const BufferRecord& record) {
   if (record.view_of) {
     json["view_of"] = record.view_of->ToString();
     json["offset"] = record.offset;
-    if (record.array) json["array"] = ToJson(*record.array);
+    if (record.array) json["array"] = *record.array;
     return Dump(json);
   }
   json["kind"] = record.kind;
@@ -213,7 +203,7 @@ Result<BufferRecord> BufferOfText(const std::string& text, const std::string& no
     if (json.contains("view_of")) {
       BufferId of;
       json.at("offset").get_to(record.offset);
-      if (json.contains("array")) record.array = ArrayOf(json.at("array"));
+      if (json.contains("array")) record.array = json.at("array").get<ArrayShape>();
       if (!ReadId(json, "view_of", of)) return false;
       record.view_of = of;
       return true;

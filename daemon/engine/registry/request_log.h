@@ -76,6 +76,14 @@ class RequestLog {
     for (Reply<Id>& reply : waiting) reply(outcome);
   }
 
+  // A previous process carried the request out.
+  void Remember(const Owner& who, const std::string& request_id, const std::string& content,
+                const Id& made) {
+    if (request_id.empty()) return;
+    const auto seen = Begin(who, true, request_id, content, [](const auto&) {});
+    if (seen.ok()) Conclude(who, request_id, made);
+  }
+
   // The request was carried out, and must not be again.
   static Status Forgotten(const std::string& request_id) {
     return {Code::kAlreadyExists, reasons::kRequestForgotten,

@@ -196,8 +196,10 @@ void Tickets::Put(const std::string& text, Ticket ticket) {
 
 void Tickets::Record(const std::string& text, Ticket& ticket) {
   const Buffer* const buffer = buffers_.FindById(ticket.buffer);
-  // Ranges can be many, and a record with all of them would be long.
-  const bool none = !records_.on() || ticket.ranged || ticket.record != 0;
+  // Ranges can be many, and a record with all of them would be long. A transfer inside the node
+  // cannot be resumed.
+  const bool none = !records_.on() || ticket.ranged || ticket.record != 0 ||
+                    context_.IsSelf(ticket.destination_node);
   if (none || buffer == nullptr || !buffer->survives()) return;
   ticket.record = records_.Put(TicketRecord{text, ticket.transfer, ticket.whole, ticket.buffer,
                                             ticket.range, ticket.destination_node, ticket.initiator,

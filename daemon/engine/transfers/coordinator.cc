@@ -355,10 +355,8 @@ void Coordinator::Record(const Pending& pending, const Reservation& reservation)
 }
 
 void Coordinator::Remember(const OrderedRecord& begun) {
-  if (begun.request_id.empty() || !begun.request.starts_with(kContentVersion)) return;
-  const auto seen =
-      requests_.Begin(begun.owner, true, begun.request_id, begun.request, [](const auto&) {});
-  if (seen.ok()) requests_.Conclude(begun.owner, begun.request_id, begun.info.id);
+  if (!begun.request.starts_with(kContentVersion)) return;
+  requests_.Remember(begun.owner, begun.request_id, begun.request, begun.info.id);
 }
 
 void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservation) {

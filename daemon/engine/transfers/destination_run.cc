@@ -15,14 +15,6 @@ namespace {
 
 constexpr std::chrono::seconds kWaitsPause{1};
 
-// How often a lost connection is replaced, the first time at once and then after a pause that
-// doubles, where nothing has arrived.
-constexpr int kMaxTries = 4;
-constexpr std::chrono::milliseconds kTryPause{200};
-constexpr std::chrono::milliseconds kLongestTryPause{2000};
-// A move goes on at a multiple of this, which is whole blocks of a file.
-constexpr uint64_t kResumeGrain = uint64_t{1} << 20;
-
 // A device that has run out of what it gives, or that does not reach the other, says nothing about
 // sockets; where the sockets fail there is nothing left to try.
 bool AnotherPathMayDo(const Status& failure, const plan::Path& path) {
@@ -40,6 +32,7 @@ bool AnotherPathMayDo(const Status& failure, const plan::Path& path) {
 DestinationRun::DestinationRun(const Needs& needs, Params params)
     : needs_(needs),
       params_(std::move(params)),
+      tries_(needs.context.options.stall_timeout, needs.context.options.resume_for),
       accepted_(os::Clock::now()),
       progressed_(accepted_) {}
 
@@ -71,16 +64,14 @@ void DestinationRun::Resume(std::shared_ptr<Reporter> reporter, Replan replan, L
   recorded_arrived_ = arrived;
   NoteArrived(arrived);
   TransferInfo& info = record().info;
-  info.receipt.attempts.push_back({path, std::string(reasons::kPeerRestarted), arrived_});
+  info.receipt.attempts.push_back({path, std::string(reasons::kPeerRestarted), tries_.arrived()});
   info.waits_for = "node " + params_.request.reservation.source.node + " to answer again";
-  lost_ = {Code::kAborted, reasons::kPeerRestarted,
-           "the daemon of node " + needs_.context.node() + " has restarted",
-           "start the transfer again"};
-  lost_at_ = os::Clock::now();
+  tries_.Lose({Code::kAborted, reasons::kPeerRestarted,
+               "the daemon of node " + needs_.context.node() + " has restarted",
+               "start the transfer again"});
   between_ = true;
-  tries_ = 1;
   needs_.transfers.Changed(record());
-  BeginWhenConnected(lost_);
+  BeginWhenConnected(tries_.lost());
 }
 
 void DestinationRun::PlanAndBegin() {
@@ -93,7 +84,7 @@ void DestinationRun::PlanAndBegin() {
     }
     const bool down = path.status().code() == Code::kUnavailable;
     if (!down || !self->MayWait(self->SomeArrived())) return self->End(path.status());
-    self->tries_ = std::max(self->tries_, 2);
+    self->tries_.LoseNode();
     self->BeginWhenConnected(path.status());
   });
 }
@@ -101,10 +92,11 @@ void DestinationRun::PlanAndBegin() {
 std::string DestinationRun::WhatItWaitsFor() const {
   if (between_) {
     return "it waited for node " + params_.request.reservation.source.node +
-           " to answer again, with " + FormatBytes(arrived_) + " of " +
-           FormatBytes(params_.destination.payload()) + " arrived: " + lost_.message();
+           " to answer again, with " + FormatBytes(tries_.arrived()) + " of " +
+           FormatBytes(params_.destination.payload()) + " arrived: " + tries_.lost().message();
   }
-  if (committing_) return "the bytes were in the file, but not all of them on the disk yet";
+  if (proof_ != nullptr && proof_->committing())
+    return "the bytes were in the file, but not all of them on the disk yet";
   if (move_ == nullptr) return "the bytes had arrived, and their checksums were being computed";
   const std::string waits_for = move_->waits_for();
   if (!waits_for.empty()) return "it waited for " + waits_for;
@@ -137,7 +129,7 @@ void DestinationRun::Begin() {
         record().info,
         params_.request.ranges,
         params_.request.reservation.memory_id,
-        arrived_};
+        tries_.arrived()};
     if (params_.request.asked.deadline) {
       const auto passed =
           std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);
@@ -244,8 +236,8 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
   }
   // A source that stops and returns has said so before its server refuses calls.
   const bool stops = !outcome.began && outcome.status.reason() == reasons::kDraining &&
-                     lost_.reason() == reasons::kPeerDown;
-  if ((unknown && !lost_.ok()) || stops) outcome.status = lost_;
+                     tries_.lost().reason() == reasons::kPeerDown;
+  if ((unknown && !tries_.lost().ok()) || stops) outcome.status = tries_.lost();
   // Nothing has arrived where memory was not there, whatever those say who moved it.
   if (outcome.status.ok()) outcome.status = params_.destination.span.region->CheckIntact();
   if (outcome.status.ok() && params_.source_area) {
@@ -277,7 +269,7 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
                                                  {"why", failure.ToString()},
                                                  {"instead", other->path}});
     params_.plan = std::move(*other);
-    tries_ = 0;
+    tries_.BeginAgain();
     return Begin();
   }
   record().info.bytes_done = std::max({record().info.bytes_done, outcome.bytes, bytes_seen_});
@@ -294,43 +286,30 @@ bool DestinationRun::MayTryAgain(const MoveOutcome& outcome) const {
   // One that was not made at all says that another link may do better, where there is one.
   const bool others = !outcome.connected && plan::CarrierOf(path.path) == plan::Carrier::kRdma;
   if (!lost || others || path.link.empty() || !cancelled_.ok()) return false;
-  const bool soon = LostFor() < needs_.context.options.stall_timeout;
-  return MayWait(SomeArrived()) || (tries_ < kMaxTries && soon);
+  return MayWait(SomeArrived()) || tries_.MayTryAgain(progressed_);
 }
 
 bool DestinationRun::SomeArrived() const {
   const TransferId& part_of = needs_.transfers.Find(params_.request.id)->info.part_of;
   const TransferRecord* whole = part_of.empty() ? nullptr : needs_.transfers.Find(part_of);
-  return arrived_ > 0 || (whole != nullptr && whole->info.bytes_done > 0);
-}
-
-os::Clock::duration DestinationRun::LostFor() const {
-  return os::Clock::now() - (lost_.ok() ? progressed_ : lost_at_);
+  return tries_.arrived() > 0 || (whole != nullptr && whole->info.bytes_done > 0);
 }
 
 bool DestinationRun::MayWait(bool arrived) const {
   const bool by_link = IsUnplanned() || !params_.plan.link.empty();
   // A resumed transfer waits at least a little, because this process has not met its peers yet.
-  const auto& options = needs_.context.options;
-  const auto patience = arrived ? options.resume_for : options.stall_timeout;
-  return (arrived || IsUnplanned()) && by_link && cancelled_.ok() && LostFor() < patience;
+  return (arrived || IsUnplanned()) && by_link && cancelled_.ok() &&
+         tries_.MayWait(arrived, progressed_);
 }
 
 void DestinationRun::NoteArrived(uint64_t arrived) {
-  const uint64_t payload = params_.destination.payload();
-  if (payload == 0) return;
-  // What has come as a whole, and was lost at the very end, is asked for its last piece again.
-  const uint64_t whole = std::min(arrived, payload - 1) / kResumeGrain * kResumeGrain;
-  if (whole <= arrived_) return;
-  arrived_ = whole;
-  RecordArrived(arrived_);
-  record().info.bytes_done = std::max(record().info.bytes_done, arrived_);
-  tries_ = 0;
-  lost_ = OkStatus();
+  if (!tries_.Arrived(arrived, params_.destination.payload())) return;
+  RecordArrived(tries_.arrived());
+  record().info.bytes_done = std::max(record().info.bytes_done, tries_.arrived());
 }
 
 void DestinationRun::RecordArrived(uint64_t arrived) {
-  if (!params_.recorded || arrived < recorded_arrived_ + kResumeGrain) return;
+  if (!params_.recorded || arrived < recorded_arrived_ + Tries::kGrain) return;
   recorded_arrived_ = arrived;
   needs_.records.PutArrived(params_.request.id, arrived);
 }
@@ -339,7 +318,7 @@ void DestinationRun::NoteAttempt(const std::string& outcome, uint64_t bytes) {
   auto& attempts = record().info.receipt.attempts;
   const std::string& path = params_.plan.path;
   // A peer that is away for long is tried often.
-  const bool same = tries_ > kMaxTries && bytes == 0 && !attempts.empty() &&
+  const bool same = tries_.many() && bytes == 0 && !attempts.empty() &&
                     attempts.back().bytes == 0 && attempts.back().path == path &&
                     attempts.back().outcome == outcome;
   if (!same) attempts.push_back({path, outcome, bytes});
@@ -347,33 +326,25 @@ void DestinationRun::NoteAttempt(const std::string& outcome, uint64_t bytes) {
 
 void DestinationRun::TryAgain(MoveOutcome outcome) {
   const Status failure = outcome.status;
-  if (lost_.ok()) {
-    lost_ = failure;
-    lost_at_ = os::Clock::now();
-  }
+  tries_.Lose(failure);
   log::Info("connection lost, the transfer goes on", {{"transfer", params_.request.id.str()},
                                                       {"source", record().info.source.ToString()},
                                                       {"path", params_.plan.path},
-                                                      {"from", std::to_string(arrived_)},
+                                                      {"from", std::to_string(tries_.arrived())},
                                                       {"why", failure.ToString()}});
   Note(outcome);
-  carried_.Add(outcome);
+  tries_.Carry(outcome);
   bytes_seen_ = 0;
   between_ = true;
   TransferInfo& info = record().info;
   info.waits_for = "node " + params_.request.reservation.source.node + " to answer again";
   needs_.transfers.Changed(record());
   reporter_->Report(false);
-  ++tries_;
   BeginWhenConnected(failure);
 }
 
 void DestinationRun::BeginWhenConnected(const Status& failure) {
-  // The first time at once; then after pauses that double.
-  const auto pause = tries_ == 1
-                         ? std::chrono::milliseconds(0)
-                         : std::min(kTryPause * (1 << std::min(tries_ - 2, 8)), kLongestTryPause);
-  needs_.context.loop.RunAfter(pause, [self = shared_from_this(), failure] {
+  needs_.context.loop.RunAfter(tries_.Pause(), [self = shared_from_this(), failure] {
     if (self->ended_) return;
     self->needs_.peers.WhenConnected(
         self->params_.request.reservation.source.node,
@@ -388,7 +359,7 @@ void DestinationRun::BeginWhenConnected(const Status& failure) {
           const bool unmet = self->IsUnplanned() && peer.status().code() == Code::kNotFound;
           const bool down = unmet || peer.status().reason() == reasons::kPeerDown;
           if (!down || !self->MayWait(self->SomeArrived())) return self->End(failure);
-          self->tries_ = std::max(self->tries_, 2);
+          self->tries_.LoseNode();
           self->BeginWhenConnected(failure);
         });
   });
@@ -413,12 +384,12 @@ void DestinationRun::Note(MoveOutcome outcome) {
   receipt.evidence = std::move(outcome.evidence);
   if (!plan.tried_again.empty()) receipt.evidence["tried_again"] = plan.tried_again;
   receipt.steps = std::move(outcome.steps);
-  if (arrived_ > 0) {
-    carried_.AddTo(&receipt);
+  if (tries_.arrived() > 0) {
+    tries_.carried().AddTo(&receipt);
     receipt.evidence["resumed"] =
-        "at byte " + std::to_string(arrived_) + ", after " +
+        "at byte " + std::to_string(tries_.arrived()) + ", after " +
         (learn_ ? "a restart of node " + needs_.context.node() + "'s daemon and " : "") +
-        std::to_string(carried_.tries) + " lost connections";
+        std::to_string(tries_.carried().tries) + " lost connections";
   }
   receipt.emulated = std::any_of(receipt.steps.begin(), receipt.steps.end(),
                                  [](const ExecutedStep& step) { return step.step.emulated; });
@@ -452,51 +423,20 @@ void DestinationRun::Verify(MoveOutcome outcome) {
   Note(std::move(outcome));
   Rate(source_shared);
   if (!cancelled_.ok()) return End(cancelled_);
-  if (!params_.request.asked.checksum) return Commit();
-  auto self = shared_from_this();
-  auto sum_here = [self](Result<std::string> source) {
-    const auto& [here, layout] = self->params_.destination;
-    self->needs_.checksums.Sum(here.region, {here.offset, here.bytes}, layout, self->stop_,
-                               self->payer(),
-                               [self, source = std::move(source)](const Result<std::string>& sum) {
-                                 self->Compare(source, sum);
-                               });
-  };
-  if (!IsLocal()) {
-    if (!source_sum.empty()) return sum_here(source_sum);
-    return sum_here(Status(Code::kUnavailable, reasons::kPeerDown,
-                           "node " + params_.request.reservation.source.node +
-                               " did not answer with the source's checksum"));
-  }
-  const auto& [there, layout] = *params_.source_area;
-  needs_.checksums.Sum(there.region, {there.offset, there.bytes}, layout, stop_, payer(),
-                       std::move(sum_here));
-}
-
-void DestinationRun::Compare(const Result<std::string>& source, const Result<std::string>& here) {
-  if (!cancelled_.ok()) return End(cancelled_);
-  for (const Result<std::string>* sum : {&source, &here}) {
-    if (!sum->ok())
-      return End(
-          sum->status().WithContext("the data was transferred, but its checksum is unknown"));
-  }
-  record().info.receipt.checksum = ChecksumResult{kChecksumAlgorithm, *here, *source == *here};
-  if (*source == *here) return Commit();
-  End({Code::kDataLoss, reasons::kChecksumMismatch,
-       "the source's checksum is " + *source + ", the destination's " + *here,
-       "check whether either end was changed meanwhile; if not, suspect memory or network"});
-}
-
-void DestinationRun::Commit() {
-  const auto& file = params_.destination.span.region->file();
-  if (file == nullptr) return End(OkStatus());
-  committing_ = true;
-  file->Commit(stop_, [self = shared_from_this()](Status committed) {
-    self->needs_.context.loop.Post([self, committed = std::move(committed)] {
-      const bool given_up = !committed.ok() && !self->cancelled_.ok();
-      self->End(given_up ? self->cancelled_ : committed);
-    });
-  });
+  Proof::Params params{params_.destination,
+                       params_.source_area,
+                       params_.request.reservation.source.node,
+                       source_sum,
+                       params_.request.asked.checksum,
+                       payer(),
+                       stop_};
+  proof_ = std::make_shared<Proof>(
+      needs_.context, needs_.checksums, std::move(params),
+      [self = shared_from_this()](const Status& proven, const auto& sums) {
+        self->record().info.receipt.checksum = sums;
+        self->End(proven.ok() || self->cancelled_.ok() ? proven : self->cancelled_);
+      });
+  proof_->Start();
 }
 
 void DestinationRun::TellArrival() {

@@ -16,11 +16,12 @@
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/records.h"
 #include "daemon/engine/staging/checksum.h"
-#include "daemon/engine/transfers/carried.h"
 #include "daemon/engine/transfers/destination_plans.h"
 #include "daemon/engine/transfers/moves.h"
+#include "daemon/engine/transfers/proof.h"
 #include "daemon/engine/transfers/reporter.h"
 #include "daemon/engine/transfers/transfers.h"
+#include "daemon/engine/transfers/tries.h"
 #include "daemon/plan/planner.h"
 
 namespace onecopy::engine {
@@ -88,7 +89,6 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   bool MayWait(bool arrived) const;
   // Of this transfer, or of the larger one whose part it is.
   bool SomeArrived() const;
-  os::Clock::duration LostFor() const;
   void NoteArrived(uint64_t arrived);
   // Records how much has arrived, for the next process of this daemon.
   void RecordArrived(uint64_t arrived);
@@ -97,10 +97,6 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void PlanAndBegin();
   void NoteAttempt(const std::string& outcome, uint64_t bytes);
   void Verify(MoveOutcome outcome);
-  void Compare(const Result<std::string>& source, const Result<std::string>& here);
-  // Where the destination is a file: has it be what its name stands for. What is cancelled too late
-  // for that has succeeded.
-  void Commit();
   void End(const Status& status);
   void LetGo();  // of what it holds
   // Everything is there: before anybody hears that the transfer has ended, so that what its
@@ -119,23 +115,19 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   std::shared_ptr<Reporter> reporter_;
   Replan replan_;
   Learn learn_;                    // set if a previous process began the transfer
-  uint64_t recorded_arrived_ = 0;  // of `arrived_`, what is recorded
+  uint64_t recorded_arrived_ = 0;  // bytes that the record says have arrived
   std::shared_ptr<Move> move_;
+  std::shared_ptr<Proof> proof_;  // once all bytes have arrived
+  Tries tries_;
   std::vector<plan::Exclusion> excluded_;
   os::Clock::time_point accepted_;
   os::Clock::time_point progressed_;
   uint64_t bytes_seen_ = 0;
   uint64_t life_seen_ = 0;
   os::Clock::time_point waits_told_;
-  uint64_t arrived_ = 0;  // of the payload's beginning: not moved again
-  int tries_ = 0;         // that were lost, on this path, since more has arrived
   bool between_ = false;  // waits for the next try
-  Status lost_;           // why the first of these was
-  os::Clock::time_point lost_at_;
-  Carried carried_;      // by those that were lost
-  uint64_t begun_ = 0;   // runs of this node when the bytes began to move
-  bool shared_ = false;  // others ran then
-  bool committing_ = false;
+  uint64_t begun_ = 0;    // runs of this node when the bytes began to move
+  bool shared_ = false;   // others ran then
   bool ended_ = false;
   bool left_ = false;  // to the next process
   Status cancelled_;

@@ -1,6 +1,5 @@
 #include "daemon/engine/transfers/ordered_transfers.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "daemon/engine/base/footprint.h"
@@ -9,16 +8,13 @@
 
 namespace onecopy::engine {
 
-void OrderedTransfers::Record(const OrderedRecord& ordered) const {
-  if (needs_.records.CanName(ordered.owner)) needs_.records.Put(ordered);
-}
-
-void OrderedTransfers::Forget(const TransferRecord& ended) {
-  const Context& context = needs_.context;
-  if (context.IsSelf(ended.initiator) && ended.info.part_of.empty()) Forget(ended.info.id);
+void OrderedTransfers::Record(const OrderedRecord& ordered) {
+  if (!needs_.records.CanName(ordered.owner) || !needs_.records.Put(ordered)) return;
+  recorded_.insert(ordered.info.id);
 }
 
 void OrderedTransfers::Forget(const TransferId& id) {
+  if (recorded_.erase(id) == 0) return;
   // If this daemon's start fails, the next process still shows the transfer.
   if (needs_.context.serving) return needs_.records.EraseOrdered(id);
   ended_early_.push_back(id);
@@ -31,6 +27,7 @@ void OrderedTransfers::Serving() {
 bool OrderedTransfers::Restore(const OrderedRecord& ordered) {
   Context& context = needs_.context;
   const TransferId& id = ordered.info.id;
+  recorded_.insert(id);
   const std::string& destination = ordered.info.destination.node;
   if (needs_.transfers.Find(id) != nullptr) return true;  // it arrives here, and was resumed
   auto charge = needs_.transfers.Take(ordered.owner, context.node(), true, 0);
@@ -45,11 +42,7 @@ bool OrderedTransfers::Restore(const OrderedRecord& ordered) {
   }
   TransferRecord& record = **added;
   record.series = record.bundle = ordered.bundle;
-  // Its caller has waited since then.
-  const auto waited = std::max<WallTime::duration>(
-      std::chrono::system_clock::now() - ordered.info.create_time, WallTime::duration(0));
-  record.created -= std::chrono::duration_cast<os::Clock::duration>(waited);
-  record.asked = record.created;
+  record.BeganBefore();
   if (!context.IsSelf(destination)) {
     record.restored = true;
     record.info.state = TransferState::kRunning;

@@ -1,6 +1,7 @@
 // Transfers that clients of this node asked for: records of them, for the next process.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,8 @@ class OrderedTransfers {
 
   // Call this before the destination hears of the transfer. A record that the table has no room for
   // is left out.
-  void Record(const OrderedRecord& ordered) const;
-  // The transfer has ended, has not begun, or is no longer known.
-  void Forget(const TransferRecord& ended);
+  void Record(const OrderedRecord& ordered);
+  // Erases the record, if there is one. Call it when the transfer ends, is refused or is forgotten.
   void Forget(const TransferId& id);
   // The daemon's start has succeeded.
   void Serving();
@@ -41,6 +41,7 @@ class OrderedTransfers {
 
  private:
   const Needs needs_;
+  std::set<TransferId> recorded_;
   std::vector<TransferId> ended_early_;  // before Serving
 };
 

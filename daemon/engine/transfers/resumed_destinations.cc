@@ -1,6 +1,5 @@
 #include "daemon/engine/transfers/resumed_destinations.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -64,11 +63,7 @@ void ResumedDestinations::Resume(const ArrivingRecord& begun, uint64_t arrived) 
   Result<TransferRecord*> record =
       transfers.Add(std::move(info), owner, begun.caller, std::move(*charge));
   if (!record.ok()) return;  // another one has the id
-  // Its caller has waited since then.
-  const auto waited = std::max<WallTime::duration>(
-      std::chrono::system_clock::now() - begun.create_time, WallTime::duration(0));
-  (*record)->created -= std::chrono::duration_cast<os::Clock::duration>(waited);
-  (*record)->asked = (*record)->created;
+  (*record)->BeganBefore();
   needs_.runs.buffers.Hold(params.buffer, request.id);
   log::Info("a transfer from before the restart goes on",
             {{"transfer", request.id.str()},

@@ -1,5 +1,6 @@
 #include "daemon/engine/transfers/transfers.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -63,6 +64,13 @@ void LogEnd(const TransferInfo& info) {
 }
 
 }  // namespace
+
+void TransferRecord::BeganBefore() {
+  const auto waited = std::max<WallTime::duration>(
+      std::chrono::system_clock::now() - info.create_time, WallTime::duration(0));
+  created -= std::chrono::duration_cast<os::Clock::duration>(waited);
+  asked = created;
+}
 
 Transfers::Transfers(Context& context)
     : context_(context), ended_(context.ledger, context.options.keep_transfers) {}

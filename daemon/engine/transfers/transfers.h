@@ -62,6 +62,9 @@ struct TransferRecord {
   bool shelved = false;        // it is among those that are kept
   std::shared_ptr<Ledger::Charge> remembered = {};  // likewise
   bool forget = false;  // once its run has ended: it is not among those that are kept
+
+  // A previous process of this daemon began it at info.create_time: its caller has waited since.
+  void BeganBefore();
 };
 
 // Engine thread. Records stay where they are until they are forgotten, long after their end.

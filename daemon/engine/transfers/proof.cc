@@ -1,0 +1,67 @@
+#include "daemon/engine/transfers/proof.h"
+
+#include <utility>
+
+#include "onecopy/reasons.h"
+#include "transport/core/store.h"
+
+namespace onecopy::engine {
+
+Proof::Proof(Context& context, Checksums& checksums, Params params, Done done)
+    : context_(context),
+      checksums_(checksums),
+      params_(std::move(params)),
+      done_(std::move(done)) {}
+
+void Proof::Start() {
+  if (!params_.checksum) return Commit();
+  if (params_.source) {
+    const auto& [there, layout] = *params_.source;
+    return checksums_.Sum(
+        there.region, {there.offset, there.bytes}, layout, params_.stop, params_.payer,
+        [self = shared_from_this()](Result<std::string> sum) { self->SumHere(std::move(sum)); });
+  }
+  if (!params_.source_sum.empty()) return SumHere(std::move(params_.source_sum));
+  SumHere(Status(Code::kUnavailable, reasons::kPeerDown,
+                 "node " + params_.source_node + " did not answer with the source's checksum"));
+}
+
+void Proof::SumHere(Result<std::string> source) {
+  const auto& [here, layout] = params_.destination;
+  checksums_.Sum(here.region, {here.offset, here.bytes}, layout, params_.stop, params_.payer,
+                 [self = shared_from_this(), source = std::move(source)](
+                     const Result<std::string>& sum) { self->Compare(source, sum); });
+}
+
+void Proof::Compare(const Result<std::string>& source, const Result<std::string>& here) {
+  for (const Result<std::string>* sum : {&source, &here}) {
+    if (sum->ok()) continue;
+    return End(sum->status().WithContext("the data was transferred, but its checksum is unknown"));
+  }
+  sums_ = ChecksumResult{kChecksumAlgorithm, *here, *source == *here};
+  if (*source == *here) return Commit();
+  End({Code::kDataLoss, reasons::kChecksumMismatch,
+       "the source's checksum is " + *source + ", the destination's " + *here,
+       "check whether either end was changed meanwhile; if not, suspect memory or network"});
+}
+
+void Proof::Commit() {
+  if (*params_.stop) {
+    return End({Code::kCancelled, reasons::kCancelled, "stopped after the bytes had arrived"});
+  }
+  const auto& file = params_.destination.span.region->file();
+  if (file == nullptr) return End(OkStatus());
+  committing_ = true;
+  // What is stopped too late for that has succeeded.
+  file->Commit(params_.stop, [self = shared_from_this()](Status committed) {
+    self->context_.loop.Post([self, committed = std::move(committed)] { self->End(committed); });
+  });
+}
+
+void Proof::End(const Status& status) {
+  params_.destination.span.region.reset();
+  if (params_.source) params_.source->span.region.reset();
+  std::exchange(done_, nullptr)(status, sums_);
+}
+
+}  // namespace onecopy::engine
