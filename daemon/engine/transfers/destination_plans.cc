@@ -117,8 +117,8 @@ Area AreaOf(const Buffer& buffer, MemoryPlace place) {
 
 Result<std::vector<plan::Wire>> DestinationPlans::Unknowns(const std::string& caller,
                                                            const StartRequest& request,
-                                                           bool begun) const {
-  ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request, begun));
+                                                           bool accepted) const {
+  ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request, accepted));
   ONECOPY_ASSIGN_OR_RETURN(
       const plan::Request question,
       MakeRequest(request.reservation, checked.area, checked.ranges, request.asked.policy, {}));
