@@ -34,6 +34,7 @@ using Arrivals = Unread<v1::ArrivalService>;
 using SessionService = Unread<v1::SessionService>;
 
 constexpr int kBacklog = 128;
+constexpr int kNetworkBacklog = 4096;  // as of the peers' port
 // For peers, and for what is done already. Fewer than attach.sock keeps: who has got a session has
 // to get a connection, too.
 constexpr uint64_t kKeptDescriptors = 32;
@@ -129,8 +130,10 @@ class ApiServer::Core {
     server.listener.name = "api_listen";
     server.listener.charged = engine::Charged::kFarConnections;
     server.listener.handshakes = true;
+    server.listener.clients_speak_first = true;  // it has TLS always
     server.listener.kept_descriptors = kKeptDescriptors;
-    ONECOPY_ASSIGN_OR_RETURN(server.listener.socket, os::ListenTcp(network.listen, kBacklog));
+    ONECOPY_ASSIGN_OR_RETURN(server.listener.socket,
+                             os::ListenTcp(network.listen, kNetworkBacklog));
     ONECOPY_ASSIGN_OR_RETURN(const os::HostPort bound,
                              os::LocalAddress(server.listener.socket.get()));
     address_ = {network.listen.host, bound.port};

@@ -46,6 +46,7 @@ class Listener::Core {
     Status status;
     thread_.RunSync([&] {
       if (options_.marked) Mark();
+      if (options_.clients_speak_first) os::AwaitFirstByte(options_.socket.get());
       acceptor_ = std::make_unique<os::Acceptor>(
           thread_.loop(), std::move(options_.socket),
           [this](os::UniqueFd fd) { Connected(std::move(fd)); },

@@ -32,6 +32,9 @@ struct ListenerOptions {
   bool marked = false;
   // Says who connects, or why they may not.
   std::function<Result<Admitted>(int fd)> admit;
+  // Whether clients speak first, as with TLS: then the kernel keeps silent ones to itself for a
+  // while, where they cost nothing here.
+  bool clients_speak_first = false;
   // What connections are charged to, and as what. Where there is no room for one, the oldest of the
   // same payer that is still being greeted has to go, or else the oldest of all; where there is
   // none such, the newest.

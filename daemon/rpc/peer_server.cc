@@ -17,7 +17,8 @@ namespace {
 using engine::PeerApi;
 using Peers = Unread<v1::PeerService>;
 
-constexpr int kPeerBacklog = 128;
+// As many as may connect at once: where one has no place here, its kernel waits for a second.
+constexpr int kPeerBacklog = 4096;
 
 // Whether the kernel has vouched for who calls: AdmitPeers lets nobody else in over loopback, where
 // there is no TLS.
@@ -77,6 +78,7 @@ class PeerServer::Core {
     ONECOPY_ASSIGN_OR_RETURN(const os::HostPort bound,
                              os::LocalAddress(server.listener.socket.get()));
     address_ = {options.listen.host, bound.port};
+    server.listener.clients_speak_first = credentials_.tls;
     server.listener.marked = !credentials_.tls;
     server.listener.admit = AdmitPeers(!credentials_.tls);
     server.listener.report = std::move(options.report);

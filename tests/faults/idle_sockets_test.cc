@@ -10,6 +10,7 @@
 
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
+#include "tests/support/certificates.h"
 #include "transport/os/host_port.h"
 #include "transport/os/unix_socket.h"
 
@@ -107,18 +108,30 @@ TEST_CASE("a crowd of silent sockets at the lanes' port does not keep a peer's l
   CheckMoves(pair.east, pair.west);  // for which west connects to that port
 }
 
+// With certificates, as strangers can connect there alone: without, a node has peers of its own
+// user.
 TEST_CASE("a crowd of silent sockets at the peers' port does not keep a peer out") {
   AllowManySockets();
-  Pair pair("[peering]\nheartbeat = \"200ms\"\nreconnect_delay_max = \"200ms\"\n");
-  const std::string address = pair.east.address();
+  Authority authority;
+  const auto config = [&](const std::string& name) {
+    const Authority::Files files = authority.Issue(name, "DNS:" + name);
+    return "uid_domain = \"test\"\n[peers.\"*\"]\nuid_domain = \"test\"\n[peering]\nheartbeat = "
+           "\"200ms\"\nreconnect_delay_max = \"200ms\"\n[tls]\nca = \"" +
+           authority.ca() + "\"\ncertificate = \"" + files.certificate + "\"\nkey = \"" +
+           files.key + "\"\n";
+  };
+  Node west("west", {.config = config("west")});
+  Node east("east", {.peers = {west.AsPeer()}, .config = config("east")});
+  east.WaitForPeer("west");
+  const std::string address = west.address();
   const Idlers idlers([&] { return ConnectTo(address); });
   // It must connect anew.
-  pair.west.Kill();
-  pair.east.WaitForPeer("west", "DISCONNECTED");
-  pair.west.Restart();
-  pair.west.WaitForPeer("east");
-  pair.east.WaitForPeer("west");
-  CheckMoves(pair.west, pair.east);
+  east.Kill();
+  west.WaitForPeer("east", "DISCONNECTED");
+  east.Restart();
+  east.WaitForPeer("west");
+  west.WaitForPeer("east");
+  CheckMoves(east, west);
 }
 
 TEST_CASE("a crowd of silent connections to attach.sock does not keep a client out") {

@@ -26,4 +26,8 @@ void LimitSilence(int fd) {
       static_cast<unsigned>(std::chrono::milliseconds(kSilenceLimit).count()));
 }
 
+void AwaitFirstByte(int listener) {
+  Set(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, static_cast<unsigned>(kSilenceLimit.count()));
+}
+
 }  // namespace onecopy::os

@@ -13,4 +13,9 @@ inline constexpr std::chrono::seconds kSilenceLimit{10};
 // connected; where it cannot be had the socket stays as it was.
 void LimitSilence(int fd);
 
+// For a listening socket whose clients speak first: the kernel keeps connections to itself until
+// their first byte is there, for about kSilenceLimit. Those that are silent for longer, or come as
+// a flood, can be accepted silent. Where it cannot be had the socket stays as it was.
+void AwaitFirstByte(int listener);
+
 }  // namespace onecopy::os
