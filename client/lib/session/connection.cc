@@ -76,28 +76,49 @@ bool Connection::MayWait(const Session& ended) const {
 }
 
 Result<SessionRef> Connection::Reconnect() {
-  const MutexLock reconnecting(reconnecting_);
-  const SessionRef last = session();
-  if (!last->Ended()) return last;
-  {
-    const MutexLock lock(mutex_);
-    if (!ended_since_) ended_since_ = CallLimit::Clock::now();
+  const CallLimit::Time limit = CallLimit::Current();
+  MutexLock lock(mutex_);
+  while (const std::shared_ptr<Attaching> others = attaching_) {
+    if (!limit) {
+      attached_.Wait(mutex_);
+    } else if (!attached_.WaitUntil(mutex_, *limit) && !others->outcome) {
+      return Status(Code::kDeadlineExceeded, reasons::kDeadline,
+                    "attaching to the onecopyd in " + run_dir() + " again took too long",
+                    "see in its log what keeps it busy, or allow more time");
+    }
+    if (others->outcome && others->in_time) return *others->outcome;
   }
+  const SessionRef last = session_;
+  const auto mine = std::make_shared<Attaching>();
+  attaching_ = mine;
+  if (!ended_since_) ended_since_ = CallLimit::Clock::now();
+  lock.Unlock();
+  // Another thread may have been quicker.
+  Result<SessionRef> next = last->Ended() ? Attach(*last) : last;
+  const bool lives = next.ok() && !(*next)->Ended();
+  lock.Lock();
+  if (next.ok()) session_ = *next;
+  if (lives) ended_since_.reset();
+  if (next.ok() && !lives) {
+    next = Status(Code::kUnavailable, reasons::kDaemonUnreachable,
+                  (*next)->Peer() + " ended the session as soon as it began",
+                  "try again; find the reason in the daemon's log");
+  }
+  mine->in_time = next.ok() || !limit || CallLimit::Clock::now() < *limit;
+  mine->outcome = next;
+  attaching_.reset();
+  attached_.NotifyAll();
+  return next;
+}
+
+Result<SessionRef> Connection::Attach(Session& last) {
   // A killed daemon gives no notice: copies that it had requested before may still be carried
   // out, also by a session that an ArrivalWatch keeps.
-  last->own_memory().Shut();
-  ONECOPY_ASSIGN_OR_RETURN(SessionRef next, Session::Open(run_dir_, options_, last->number() + 1));
+  last.own_memory().Shut();
+  ONECOPY_ASSIGN_OR_RETURN(SessionRef next, Session::Open(run_dir_, options_, last.number() + 1));
   // Before any caller has the session, so that no caller misses what was registered again.
   registrations_.Move(*next);
-  {
-    const MutexLock lock(mutex_);
-    session_ = next;
-    if (!next->Ended()) ended_since_.reset();
-  }
-  if (!next->Ended()) return next;
-  return Status(Code::kUnavailable, reasons::kDaemonUnreachable,
-                next->Peer() + " ended the session as soon as it began",
-                "try again; find the reason in the daemon's log");
+  return next;
 }
 
 Status Connection::Explain(const Session& session, Status failure) const {

@@ -122,8 +122,11 @@ class Connection {
   static constexpr int kPageSize = 200;
 
   Connection(RunDir run_dir, const ConnectOptions& options, SessionRef session);
-  // One try to attach again, after the last session has ended.
+  // One try to attach again, after the last session has ended. One thread makes it, and those that
+  // come meanwhile get what it got, or DEADLINE_EXCEEDED by their own CallLimit.
   Result<SessionRef> Reconnect();
+  // The next one, which may have ended already.
+  Result<SessionRef> Attach(Session& last);
   // Whether the next try may be made, instead of a failure.
   bool MayWait(const Session& ended) const;
   SessionRef session() const {
@@ -137,9 +140,15 @@ class Connection {
   const ConnectOptions options_;
   Registrations registrations_;
   KnownDeadlines deadlines_;
-  Mutex reconnecting_;  // before mutex_; one thread at a time
   mutable Mutex mutex_;
   SessionRef session_ ONECOPY_GUARDED_BY(mutex_);
+  // What Reconnect does; null: nothing.
+  struct Attaching {
+    std::optional<Result<SessionRef>> outcome;  // absent: it is under way
+    bool in_time = true;  // false: it may have failed only because its thread had no more time
+  };
+  std::shared_ptr<Attaching> attaching_ ONECOPY_GUARDED_BY(mutex_);
+  Condition attached_;
   // Since when it has been known that the session has ended.
   std::optional<CallLimit::Clock::time_point> ended_since_ ONECOPY_GUARDED_BY(mutex_);
   Mutex opening_cuda_;

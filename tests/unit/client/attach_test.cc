@@ -4,9 +4,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <cstring>
 #include <filesystem>
+#include <future>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "onecopy/client.h"
 #include "onecopy/reasons.h"
@@ -15,6 +19,7 @@
 #include "proto/codec/status_codec.h"
 #include "tests/support/catch.h"
 #include "tests/support/served_cluster.h"
+#include "tests/unit/client/client_fixture.h"
 #include "tests/unit/client/temp_dir.h"
 
 namespace attach_test {
@@ -230,4 +235,61 @@ TEST_CASE("after the daemon has gone every call says so") {
   CHECK(client->ListBuffers().status().reason() == onecopy::reasons::kDaemonUnreachable);
   CHECK(client->CreateHostBuffer("x", 1).status().reason() == onecopy::reasons::kDaemonUnreachable);
 }
+namespace {
+
+// A client whose daemon has ended, and a stranger at its socket, who takes connections and is
+// silent.
+struct Deserted {
+  explicit Deserted(std::chrono::milliseconds timeout) {
+    std::optional<ServedCluster> daemon(dir.path());
+    client.emplace(onecopy::testing::ConnectTo(dir.path(), {.timeout = timeout}));
+    daemon.reset();
+    ::unlink((dir / "attach.sock").c_str());
+    stranger = Listen(dir, SOCK_SEQPACKET);
+  }
+
+  TempDir dir;
+  std::optional<Client> client;
+  os::UniqueFd stranger;
+};
+
+}  // namespace
+
+TEST_CASE("threads that find their daemon gone together attach once, and not one by one") {
+  constexpr int kThreads = 8;
+  Deserted deserted{std::chrono::seconds(2)};
+  std::barrier begin(kThreads);
+  std::vector<std::future<Status>> calls;
+  for (int i = 0; i < kThreads; ++i) {
+    calls.push_back(std::async(std::launch::async, [&] {
+      begin.arrive_and_wait();
+      return deserted.client->Ping();
+    }));
+  }
+  for (std::future<Status>& call : calls) {
+    CHECK(call.get().reason() == onecopy::reasons::kDaemonUnreachable);
+  }
+  int attached = 0;
+  REQUIRE(::fcntl(deserted.stranger.get(), F_SETFL, O_NONBLOCK) == 0);
+  while (os::UniqueFd(::accept(deserted.stranger.get(), nullptr, nullptr))) ++attached;
+  CHECK(attached >= 1);
+  CHECK(attached < kThreads / 2);
+}
+
+TEST_CASE("a thread with a deadline does not wait longer for another one that attaches") {
+  Deserted deserted{std::chrono::minutes(10)};
+  auto patient = std::async(std::launch::async, [&] { return deserted.client->Ping(); });
+  os::UniqueFd attaching(::accept(deserted.stranger.get(), nullptr, nullptr));
+  REQUIRE(attaching);
+  const onecopy::TransferRequest request{
+      .source = {"", "a"}, .destination = {"", "b"}, .deadline = std::chrono::milliseconds(1)};
+  const Status late = deserted.client->StartTransfer(request).status();
+  CHECK(late.code() == Code::kDeadlineExceeded);
+  CHECK_FALSE(late.remedy().empty());
+  CHECK(patient.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
+  deserted.stranger.Reset();
+  attaching.Reset();
+  CHECK(patient.get().reason() == onecopy::reasons::kDaemonUnreachable);
+}
+
 }  // namespace attach_test
