@@ -1,4 +1,4 @@
-// The parts of the engine, and what each does when another one's things come or go.
+// The parts of the engine, and how each reacts when another one gains or loses something.
 #pragma once
 
 #include <functional>
@@ -68,7 +68,7 @@
 
 namespace onecopy::engine {
 
-// In order of creation; destroyed the other way round, after the loop's thread has ended.
+// Members are created in this order, and destroyed in reverse after the loop's thread has ended.
 struct Engine::State {
   State(Options options, std::vector<std::unique_ptr<Memory>> memories,
         std::vector<std::unique_ptr<Link>> links, std::vector<std::unique_ptr<Store>> stores,
@@ -78,14 +78,14 @@ struct Engine::State {
   DestinationRun::Needs RunNeeds();
   // Restores what the previous process left, before the daemon serves.
   void Restore();
-  // The daemon ends: no transfer begins any more, and those that run stop (see Run::Leave).
+  // The daemon ends: no new transfer begins, and running ones stop (see Run::Leave).
   void LeaveAll(const Status& why);
-  // Small transfers of rings from a node, and to it.
+  // Ends the routes of rings (clients' shared-memory queues) from that node and to it.
   void DropRingRoutes(const std::string& node);
-  // Much of what the ledger knows is not kept any more: what malloc keeps of it goes back to the
-  // system, once it has really been freed.
+  // Gives free memory of malloc back to the system, a second later. By then, what the ledger no
+  // longer charges for has been freed.
   void ReturnMemory();
-  // Runs `then` once that is so, or after `patience`.
+  // Runs `then` once `so` returns true, or after `patience`.
   void When(std::function<bool()> so, os::Clock::duration patience, Task then);
 
   std::vector<std::unique_ptr<Memory>> memories;

@@ -1,4 +1,4 @@
-// The right of a node to read a range for one transfer.
+// A ticket: the right of one node to read a range of a buffer here, for one transfer.
 #pragma once
 
 #include <chrono>
@@ -21,78 +21,80 @@ namespace onecopy::engine {
 struct Ticket {
   TransferId transfer;
   BufferId buffer;
-  BufferId memory;    // the buffer that has its memory: itself, unless it is a view
-  ByteRange range;    // what may be read of the buffer; of ranges, what they span
-  MemoryPlace place;  // where that lies in its memory
-  bool gaps = false;  // the buffer's own, which only it knows
-  std::string destination_node;
-  std::string initiator;
-  Owner owner;                   // who asked
-  std::optional<GrantId> grant;  // that the right rests on
-  TransferId whole = {};         // of several buffers, of which this is a part; empty: of none
+  BufferId memory;               // the buffer that has the memory: that one, unless it is a view
+  ByteRange range;               // what may be read of the buffer; with ranges, what they span
+  MemoryPlace place;             // where that lies in its memory
+  bool gaps = false;             // whether the buffer itself has gaps: see HasGaps
+  std::string destination_node;  // the node that may read
+  std::string initiator;         // the node that reserved
+  Owner owner;                   // the user that asked
+  std::optional<GrantId> grant;  // gives the right; unset: it needs none
+  TransferId whole = {};         // the transfer that this one is a part of; empty: none
   os::Clock::time_point expires = {};
   Status lost = {};     // why the buffer is gone, once it is
   bool ranged = false;  // the request named ranges
   uint64_t record = 0;  // the number of its record; 0: it is not recorded
-  // Of the node that asked for it, for as long as any copy of the ticket is kept: what it promises
-  // and what is done by it are paid for once.
+  // Paid by the node that reserved, or by the owner if that is this node (see PayerAt). All copies
+  // share it: a reservation and the read that uses it cost one charge.
   std::shared_ptr<Ledger::Charge> charge = {};
 
   bool part() const { return !whole.empty(); }
   uint64_t payload() const { return place.payload(); }
 };
 
-// Engine thread. A ticket holds nothing: what it names may be gone when it is used.
+// Engine thread. A ticket keeps nothing alive: its buffer or grant may be gone when it is used.
 class Tickets {
  public:
   Tickets(Context& context, Buffers& buffers, Grants& grants, Records& records)
       : context_(context), buffers_(buffers), grants_(grants), records_(records) {}
 
-  // Checks the right to read, on behalf of the node `caller`. Of parts each has a ticket of its
-  // own, for a transfer of its own (PartId), and each use of one lets the others live on.
+  // Checks the right to read for a user of node `caller`, and issues a ticket unless the request
+  // only validates. Each part of a request gets its own ticket, for its own transfer (see PartId).
+  // Each use of one part's ticket renews the lifetime of the others.
   Result<Reservation> Reserve(const std::string& caller, const ReserveRequest& request);
-  // The same check; what a ticket for that would say.
+  // Makes the same check. Returns the ticket that Reserve would issue.
   Result<Ticket> Evaluate(const std::string& caller, const ReserveRequest& request) const;
-  // Leaves of it these ranges, which span what it is for.
+  // Limits the ticket to these ranges of its range, if they have gaps and span all of it.
   Status Narrow(const LayoutRef& ranges, Ticket* ticket) const;
-  // What a ticket promises, in full. Its buffer must be there.
+  // Returns what the ticket allows, without its text and lifetime. Its buffer must still exist.
   Reservation Describe(const Ticket& ticket) const;
 
-  // A ticket that the node `reader` may read by, and that stays good. PERMISSION_DENIED for one
-  // that is unknown, used, or another's; the right is checked again. Where the buffer went
-  // meanwhile, why it did.
+  // Checks that node `reader` may use the ticket for this transfer, and leaves it valid.
+  // PERMISSION_DENIED for a ticket that is unknown, used or another node's or transfer's, or whose
+  // grant has ended. If the buffer is gone or being removed, returns why.
   Result<Ticket> Look(const std::string& reader, const std::string& text,
                       const TransferId& transfer) const;
-  // The same, and uses it up, whatever comes of it.
+  // Likewise, but uses the ticket up, even if its buffer or grant is gone.
   Result<Ticket> Take(const std::string& reader, const std::string& text,
                       const TransferId& transfer);
-  // The same, but the ticket stays recorded until Done: if this process ends first, the reader goes
-  // on with it at the next one.
+  // As Take, but keeps the ticket's record until Done: if this process ends first, the reader can
+  // use the ticket again at the next process.
   Result<Ticket> TakeForRun(const std::string& reader, const std::string& text,
                             const TransferId& transfer);
   void Done(uint64_t record) { records_.EraseTicket(record); }
-  // Takes back a ticket of the previous process. Returns false if its buffer or its right is gone,
-  // or if its payer has no room.
+  // Makes a ticket of the previous process valid again. Returns false if its buffer or right is
+  // gone, or if its payer has no room.
   bool Revive(const TicketRecord& record);
-  // Undoes Take, for a reader that is going to try another way. It lives no longer for that.
+  // Undoes Take or TakeForRun, for a reader that will try another path. Its lifetime does not grow.
   void Restore(const std::string& text, Ticket ticket);
 
-  // The node that reserved says that the transfer will not begin: its tickets are worth nothing
-  // from now on. False where it has none.
+  // The transfer will not begin: drops the tickets that node `initiator` reserved for it. Returns
+  // false if there are none.
   bool Withdraw(const std::string& initiator, const TransferId& transfer);
-  // Whether it has any that are good.
+  // Whether `initiator` has tickets for that transfer.
   bool Any(const std::string& initiator, const TransferId& transfer) const {
     return by_transfer_.contains(std::pair(initiator, transfer));
   }
 
-  // The node that reserved has gone, and all of its tickets with it.
+  // Drops all tickets that node `initiator` reserved, when it has gone or restarted.
   void DropNode(const std::string& initiator);
-  // The buffer is gone: that is how transfers from it end which have not begun.
+  // The buffer is gone: transfers that have not begun to read it fail with `why`.
   void DropBuffer(BufferId buffer, const Status& why);
 
  private:
-  // By one secret: a ticket, or those of all parts, whose texts end in their numbers.
-  using ByTransfer = std::multimap<std::pair<std::string, TransferId>, SecretDigest>;  // initiator
+  // The secrets of tickets, by the initiator and the transfer.
+  using ByTransfer = std::multimap<std::pair<std::string, TransferId>, SecretDigest>;
+  // What one secret gives: one ticket, or one for each part. A part's text ends in its number.
   struct Entry {
     std::vector<std::optional<Ticket>> tickets;
     ByTransfer::iterator of;
@@ -100,7 +102,7 @@ class Tickets {
   };
   using Table = std::map<SecretDigest, Entry>;
 
-  // Where the ticket with that text is kept; null: nowhere.
+  // Where the ticket with that text is kept; null: there is none.
   std::optional<Ticket>* Find(const std::string& text);
   const std::optional<Ticket>* Find(const std::string& text) const;
   void Put(const std::string& text, Ticket ticket);
@@ -120,15 +122,15 @@ class Tickets {
   ByTransfer by_transfer_;
 };
 
-// The way that any of these bytes of a file takes longest, to or from memory there; null: slots,
-// which lie as files want it.
+// How bytes of this range go between the file and `memory`; if some need more copies than others,
+// how those go. `memory` is null for staging slots, whose addresses always fit.
 FilePass LongestPass(const StoreFile& file, const ByteRange& range, const LayoutRef& layout,
                      const std::byte* memory = nullptr);
 
-// The range that an endpoint means in a buffer of that size. OUT_OF_RANGE when it does not fit.
+// The range that an endpoint names in a buffer of that size. OUT_OF_RANGE if it does not fit.
 Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes,
                                const std::string& what);
-// The same of ranges inside the endpoint: what they span.
+// Likewise for ranges inside the endpoint: returns the range that they span.
 Result<ByteRange> ResolveRanges(const Endpoint& endpoint, const Layout& layout,
                                 uint64_t buffer_bytes, const std::string& what);
 

@@ -1,4 +1,4 @@
-// Checks and plans what is asked of the destination of a transfer.
+// Checks and plans transfers whose destination is this node.
 #pragma once
 
 #include <functional>
@@ -36,16 +36,16 @@ class DestinationPlans {
   // The destination of a request that may be carried out.
   struct Checked {
     Buffer* buffer = nullptr;
-    ByteRange range;    // in the buffer; from the first to the last byte of ranges
-    Area area;          // where that lies in its memory
-    ScatterRef ranges;  // in both memories; null: all of them
+    ByteRange range;    // in the buffer; with ranges, what they span
+    Area area;          // where that range lies in the buffer's memory
+    ScatterRef ranges;  // where they lie in both memories; null: each end is one range
     std::optional<GrantId> grant;
   };
   // `accepted`: the request belongs to a transfer that was accepted.
   Result<Checked> Check(const std::string& caller, const StartRequest& request,
                         bool accepted = false) const;
 
-  // The ways between the two nodes that must be probed before the path can be planned.
+  // The wires between the two nodes that must be probed before the path can be planned.
   Result<std::vector<plan::Wire>> Unknowns(const std::string& caller, const StartRequest& request,
                                            bool accepted = false) const;
 
@@ -61,7 +61,7 @@ class DestinationPlans {
   MakePlanAgain Replan() const;
 
  private:
-  // How a file at one of the ends is reached; nothing if neither end is a file.
+  // How bytes reach or leave the end that is a file; nothing if neither end is one.
   std::optional<plan::FileEnd> FileEndOf(const Reservation& source, const Area& destination,
                                          const ScatterRef& ranges) const;
 

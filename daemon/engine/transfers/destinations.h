@@ -1,4 +1,4 @@
-// Transfers whose bytes come to this node.
+// Accepts transfers whose destination is this node.
 #pragma once
 
 #include <optional>
@@ -28,20 +28,20 @@ class Destinations {
 
   explicit Destinations(const Needs& needs) : needs_(needs) {}
 
-  // Fails before any byte moves, or accepts. With `validate_only` the answer is the plan.
+  // Accepts the transfer, or fails before any byte moves. With `validate_only`, only plans it.
   void Start(const std::string& caller, const StartRequest& request, Reply<TransferInfo> reply);
 
-  // The same of what is known already, at once. `whole`: the transfer of several buffers that this
-  // is a part of, which has been accepted; it has been charged, and is what others hear of.
-  // `budget`: that of all parts, where they are checked one after the other.
+  // The same at once: plans with the probe results that this node already has. `whole`: the
+  // transfer of several buffers that this one is a part of, if any. It was accepted and charged
+  // before; the initiator and watchers hear only of it. `budget`: shared by parts checked in turn.
   Result<TransferInfo> Accept(const std::string& caller, const StartRequest& request,
                               const TransferId& whole = {}, OverlapBudget* budget = nullptr);
 
  private:
-  // The right to read of a transfer inside this node: the ticket's, which this node has given
-  // itself. What else the request says of the source is its caller's word, and counts for nothing.
+  // For a transfer inside this node: the ticket that this node issued for it, or would issue if the
+  // request only validates. What else the request says of the source is not trusted, and ignored.
   Result<Ticket> OwnTicket(const std::string& caller, const StartRequest& request) const;
-  // `inside`: that ticket; null where the source is another node's.
+  // `inside`: that ticket; null if the source is on another node.
   Result<TransferInfo> AcceptFrom(const std::string& caller, const StartRequest& request,
                                   const TransferId& whole, const Ticket* inside,
                                   OverlapBudget* budget);

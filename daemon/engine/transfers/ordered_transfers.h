@@ -1,4 +1,4 @@
-// Transfers that clients of this node asked for: records of them, for the next process.
+// Records the transfers that clients of this node asked for, for the next process of the daemon.
 #pragma once
 
 #include <set>
@@ -31,18 +31,19 @@ class OrderedTransfers {
   void Record(const OrderedRecord& ordered);
   // Erases the record, if there is one. Call it when the transfer ends, is refused or is forgotten.
   void Forget(const TransferId& id);
-  // The daemon's start has succeeded.
+  // The daemon's start has succeeded: erases the records that Forget has kept until now.
   void Serving();
 
-  // A transfer that the previous process left, after all that arrive at this node were resumed.
-  // Another node's transfer is awaited again. One to this node that could not be resumed is shown
-  // as FAILED (PEER_RESTARTED). Returns false if the user is unknown or has no room for it.
+  // Restores a transfer that the previous process left. Call this after ResumedDestinations has
+  // resumed the transfers to this node. A transfer to another node awaits its reports again. One to
+  // this node that could not be resumed is shown as FAILED (PEER_RESTARTED). Returns false if the
+  // user is unknown or has no room for it.
   bool Restore(const OrderedRecord& ordered);
 
  private:
   const Needs needs_;
   std::set<TransferId> recorded_;
-  std::vector<TransferId> ended_early_;  // before Serving
+  std::vector<TransferId> ended_early_;  // forgotten before Serving
 };
 
 }  // namespace onecopy::engine

@@ -1,4 +1,4 @@
-// What follows when all bytes of a transfer have arrived.
+// The last steps of a transfer, once all its bytes have arrived.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@
 
 namespace onecopy::engine {
 
-// Compares the checksums of both ends, if one is asked for; then gives a file that was written its
-// name. Engine thread. It keeps itself until it has called `done`.
+// Compares the checksums of both ends, if that was asked for. Then, if the destination is a file,
+// commits it, which gives it its name. Engine thread. Keeps itself alive until it calls `done`.
 class Proof : public std::enable_shared_from_this<Proof> {
  public:
   struct Params {
@@ -24,16 +24,16 @@ class Proof : public std::enable_shared_from_this<Proof> {
     std::string source_sum;  // if it is on another node: what that node said, or empty
     bool checksum = false;
     Owner payer;
-    Checksums::StopFlag stop;  // set: what has not been done yet is left out, and the proof fails
+    Checksums::StopFlag stop;  // set: skips the steps that remain, and the proof fails
   };
   // The checksum is absent if it was not asked for, or not computed. DATA_LOSS
-  // (CHECKSUM_MISMATCH).
+  // (CHECKSUM_MISMATCH) if the checksums differ.
   using Done = UniqueFunction<void(const Status&, const std::optional<ChecksumResult>&)>;
 
   Proof(Context& context, Checksums& checksums, Params params, Done done);
 
   void Start();
-  // The bytes are in the file, and not all of them on the disk yet.
+  // Whether the commit has begun: all bytes are in the file, but maybe not yet on the disk.
   bool committing() const { return committing_; }
 
  private:

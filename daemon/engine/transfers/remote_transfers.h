@@ -1,5 +1,5 @@
-// Transfers whose outcome another node decides, as far as this node knows it: those that it sends
-// and those that it ordered.
+// What this node knows of transfers whose outcome another node decides: those that this node sends
+// and those that its clients asked for.
 #pragma once
 
 #include <chrono>
@@ -15,36 +15,37 @@
 
 namespace onecopy::engine {
 
-// Engine thread. The destination reports; where it cannot be heard in time, the transfer is
-// UNCONFIRMED here, and becomes what the destination says when the two meet again. A destination
-// that has restarted resumes the transfer if it has recorded it. If it does not know the transfer,
-// the transfer has failed, unless the source knows better.
+// Engine thread. The destination decides and reports the state. If it cannot be reached in time,
+// the transfer is UNCONFIRMED here until the two nodes meet again and the destination reports.
+// A destination that has restarted resumes the transfer if it has recorded it. If it does not know
+// the transfer, the transfer has failed, unless the source knows how it ended.
 class RemoteTransfers {
  public:
   RemoteTransfers(Context& context, Peers& peers, Transfers& transfers)
       : context_(context), peers_(peers), transfers_(transfers) {}
 
-  // From now on this record is what `destination` says. `deadline`: of the transfer, from now.
+  // From now on the record shows what `destination` reports. `deadline`: the transfer's, from now.
   void Await(TransferRecord& record, const std::string& destination,
              std::optional<std::chrono::milliseconds> deadline);
 
-  // The destination knows of the transfer now. A report may get lost, so where none has come for a
-  // heartbeat, it is asked.
+  // Call this once the destination knows of the transfer. Reports can get lost, so this asks the
+  // destination after each heartbeat interval without one.
   void AskWhenSilent(const TransferId& id);
 
   void Drop(const TransferId& id) { Conclude(id); }
 
-  // What the destination says. NOT_FOUND for a transfer that it does not decide here.
+  // Applies a report from node `caller`. NOT_FOUND if that node does not decide the transfer.
   Status OnReport(const std::string& caller, const TransferInfo& said);
 
+  // The node is out of reach. If it does not return in time, its transfers become UNCONFIRMED.
   void PeerLost(const std::string& node);
-  // The same of one transfer, whose destination this process has not met yet.
+  // The same for one transfer, whose destination this process has not met yet.
   void AwaitPeer(const TransferId& id);
-  // What it decides is not known, and nobody waits any longer for its word.
+  // The node has gone: its transfers become UNCONFIRMED now, or when a wait that already runs ends.
   void PeerGone(const std::string& node);
   void PeerMet(const std::string& node, bool restarted);
 
-  // The node that decides this transfer; empty when it is this one, or the outcome is known.
+  // The node that decides this transfer; empty if it is this one, or if the outcome is known.
   std::string DecidedBy(const TransferId& id) const;
 
  private:
@@ -54,14 +55,14 @@ class RemoteTransfers {
     os::EventLoop::TimerId lost_timer = 0;
     os::EventLoop::TimerId silence_timer = 0;
     bool heard = false;     // since the silence timer was set
-    int unknown = 0;        // answers that the destination does not know it
+    int unknown = 0;        // how often the destination has said that it does not know it
     Status restarted = {};  // not OK: the outcome, if the restarted node does not know it
   };
 
   void Apply(TransferRecord& record, const TransferInfo& said);
   void Ask(const TransferId& id, const std::string& node);
-  // The destination has forgotten the transfer. Where another node is the source, that may have
-  // heard how it ended, and what it says counts; else it has failed for this reason.
+  // The destination does not know the transfer. If the source is a third node, asks it: if it knows
+  // how the transfer ended, that counts. Otherwise the transfer fails with `why`.
   void Forgotten(const TransferId& id, const Status& why);
   void LimitAbsence(const TransferId& id, Awaited& awaited);
   void GiveUp(const TransferId& id, const Status& why);

@@ -1,4 +1,4 @@
-// Transfers to this node that a previous process of the daemon accepted.
+// Resumes transfers to this node that a previous process of the daemon accepted.
 #pragma once
 
 #include <memory>
@@ -27,11 +27,12 @@ class ResumedDestinations {
   bool Record(const std::string& caller, const StartRequest& request, const Buffer& buffer,
               const TransferInfo& info) const;
 
-  // Resumes a transfer of which `arrived` bytes have arrived. Forgets it if its buffer is gone.
+  // Resumes a transfer of which `arrived` bytes have arrived. Erases its record instead if its
+  // buffer or user is gone, the user has no room for it, or too many earlier starts moved nothing.
   void Resume(const ArrivingRecord& begun, uint64_t arrived);
 
-  // A transfer that was left to the next process (see Run::Leave) ends after all. Does nothing with
-  // any other one.
+  // Ends, for reason `why`, a transfer that was left to the next process (see Run::Leave). Does
+  // nothing with any other transfer.
   void CancelLeft(TransferRecord& record, const Status& why);
 
   // Reports to the source's node, and to `caller`, the node that asked for the transfer. An empty
@@ -40,9 +41,9 @@ class ResumedDestinations {
                                        const std::string& source_node) const;
 
  private:
-  // Counts this start in the record. Returns false after too many that have moved nothing.
+  // Counts this start in the record. Returns false if too many starts in a row moved nothing.
   bool MayResume(const ArrivingRecord& begun, uint64_t arrived) const;
-  // Checks the right to write again, probes what must be known, and plans the path.
+  // Checks the right to write again, runs the probes that the plan needs, and plans the path.
   void Learn(const std::string& caller, const StartRequest& request, Reply<plan::Path> reply);
 
   const Needs needs_;

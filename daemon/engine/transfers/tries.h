@@ -1,4 +1,4 @@
-// The tries of one transfer whose connection can be lost.
+// The tries of one transfer: each time its connection is lost, it may try again.
 #pragma once
 
 #include <chrono>
@@ -14,38 +14,39 @@ namespace onecopy::engine {
 // wait. Bytes that have arrived are not moved again. Engine thread.
 class Tries {
  public:
-  // A transfer continues at a multiple of this, which is whole blocks of a file.
+  // A transfer continues at a multiple of this, so that it continues at a whole block of a file.
   static constexpr uint64_t kGrain = uint64_t{1} << 20;
 
-  // The times that a transfer may wait of which nothing has arrived, and of which something has.
+  // How long the transfer may wait if nothing has arrived, and if something has.
   Tries(std::chrono::milliseconds nothing, std::chrono::milliseconds something)
       : nothing_(nothing), something_(something) {}
 
-  // Of the payload, from its beginning on. A multiple of kGrain, and less than the payload.
+  // How many bytes have arrived from the payload's beginning on, rounded down to a multiple of
+  // kGrain. Always less than the payload.
   uint64_t arrived() const { return arrived_; }
-  // `bytes` of `payload` have arrived. If that is a grain more than before, the tries begin again,
-  // and it returns true.
+  // Notes that `bytes` of `payload` have arrived. If arrived() grows by that, forgets earlier tries
+  // and losses, and returns true.
   bool Arrived(uint64_t bytes, uint64_t payload);
 
-  // A connection was lost, or a node, for this reason. The first reason counts until more arrives.
+  // Notes that a connection or node was lost. lost() keeps the first reason until more arrives.
   void Lose(const Status& why);
   const Status& lost() const { return lost_; }
-  // The source's node does not answer: the next pause is not the shortest one.
+  // Notes that the source's node does not answer: the next pause is then not zero.
   void LoseNode();
-  // Another path is tried.
+  // Counts tries from zero, for another path.
   void BeginAgain() { made_ = 0; }
   // For the receipt: what a lost try moved.
   void Carry(const MoveOutcome& outcome) { carried_.Add(outcome); }
   const Carried& carried() const { return carried_; }
 
-  // Whether something is left of the time to wait. It runs from the loss on, or from
-  // `progressed`, when the transfer made progress last.
+  // Whether the transfer may wait longer. The time runs from the first loss on or, without one,
+  // from `progressed`, the time of its last progress. `something`: whether something has arrived.
   bool MayWait(bool something, os::Clock::time_point progressed) const;
   // Whether a transfer of which nothing has arrived may try once more.
   bool MayTryAgain(os::Clock::time_point progressed) const;
-  // Whether so many were made that not each of them is worth a line in the receipt.
+  // Whether there were so many tries that the receipt need not list equal ones separately.
   bool many() const;
-  // Before the next one: none the first time, then one that doubles.
+  // How long to wait before the next try: zero after the first loss, then doubling up to a limit.
   std::chrono::milliseconds Pause() const;
 
  private:
@@ -54,7 +55,7 @@ class Tries {
   const std::chrono::milliseconds nothing_;
   const std::chrono::milliseconds something_;
   uint64_t arrived_ = 0;
-  int made_ = 0;  // that were lost, on this path, since more has arrived
+  int made_ = 0;  // lost tries on this path, since more last arrived
   Status lost_;
   os::Clock::time_point lost_at_;
   Carried carried_;
