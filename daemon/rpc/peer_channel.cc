@@ -177,7 +177,9 @@ Status PeerChannel::Explain(const PeerMethod& method, const Line& used,
               Who() + " does not know the call " + method.name + ": " + theirs.message(),
               "run neighbouring versions of onecopyd on both nodes"};
     case Code::kCancelled:
-      return {Code::kCancelled, reasons::kCancelled, call + " was given up"};
+      // A peer that cancels on purpose says why. A server that ends drops its calls so.
+      return {Code::kCancelled, reasons::kPeerDown, call + " was dropped",
+              "try again when the node answers: onecopy node ls"};
     default:
       return {theirs.code(), reasons::kInternal, call + " failed: " + theirs.message()};
   }

@@ -108,8 +108,8 @@ TEST_CASE("a crowd of silent sockets at the lanes' port does not keep a peer's l
   CheckMoves(pair.east, pair.west);  // for which west connects to that port
 }
 
-// With certificates, as strangers can connect there alone: without, a node has peers of its own
-// user.
+// With certificates: without them, on loopback, the daemon looks up the process of each that
+// connects, and on a busy machine a crowd of its own user's keeps it busy.
 TEST_CASE("a crowd of silent sockets at the peers' port does not keep a peer out") {
   AllowManySockets();
   Authority authority;

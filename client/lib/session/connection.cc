@@ -88,15 +88,25 @@ Result<SessionRef> Connection::Reconnect() {
     }
     if (others->outcome && others->in_time) return *others->outcome;
   }
+  // Others must not wait for ever if something throws.
+  struct Ends {
+    Connection& self;
+    ~Ends() {
+      const MutexLock ending(self.mutex_);
+      self.attaching_.reset();
+      self.attached_.NotifyAll();
+    }
+  };
   const SessionRef last = session_;
   const auto mine = std::make_shared<Attaching>();
   attaching_ = mine;
   if (!ended_since_) ended_since_ = CallLimit::Clock::now();
   lock.Unlock();
+  const Ends ends{*this};
   // Another thread may have been quicker.
   Result<SessionRef> next = last->Ended() ? Attach(*last) : last;
   const bool lives = next.ok() && !(*next)->Ended();
-  lock.Lock();
+  const MutexLock done(mutex_);
   if (next.ok()) session_ = *next;
   if (lives) ended_since_.reset();
   if (next.ok() && !lives) {
@@ -106,8 +116,6 @@ Result<SessionRef> Connection::Reconnect() {
   }
   mine->in_time = next.ok() || !limit || CallLimit::Clock::now() < *limit;
   mine->outcome = next;
-  attaching_.reset();
-  attached_.NotifyAll();
   return next;
 }
 

@@ -230,10 +230,9 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
   // A source that has restarted meanwhile does not know the ticket: what was seen first says more.
   const bool unknown = !outcome.began && outcome.status.code() == Code::kPermissionDenied;
   // The transfer was not cancelled: a call was dropped with the connection to the source's node.
-  if (!IsLocal() && !outcome.began && outcome.status.reason() == reasons::kCancelled &&
-      cancelled_.ok()) {
+  if (outcome.status.code() == Code::kCancelled && outcome.status.reason() == reasons::kPeerDown) {
     outcome.status = {Code::kUnavailable, reasons::kPeerDown, outcome.status.message(),
-                      "try again when the node answers: onecopy node ls"};
+                      outcome.status.remedy()};
   }
   // A source that stops and returns has said so before its server refuses calls.
   const bool stops = !outcome.began && outcome.status.reason() == reasons::kDraining &&

@@ -121,6 +121,18 @@ TEST_CASE("a buffer in use is not removed, unless it is forced") {
   CHECK(ended.error.message().find("was removed by") != std::string::npos);
 }
 
+TEST_CASE("a source that is removed before a byte has moved is told as that") {
+  Pair pair;
+  const Status removed(Code::kCancelled, reasons::kCancelled, "buffer east/a was removed by 7");
+  pair.cluster.FailCalls("Prepare", removed);
+  const auto started = pair.west.Start(pair.bob, Staged());
+  REQUIRE_OK(started);
+  const TransferInfo ended = pair.west.Wait(pair.bob, started->id);
+  CHECK(ended.state == TransferState::kCancelled);
+  CHECK(ended.error.reason() == reasons::kCancelled);
+  CHECK(ended.error.message() == removed.message());
+}
+
 TEST_CASE("when a client goes, its memory goes after the transfers that use it") {
   Pair pair;
   const std::string which = GENERATE("source", "destination");
