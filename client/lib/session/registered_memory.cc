@@ -18,7 +18,7 @@ Result<BufferInfo> RegisteredMemory::Register(Session& session) {
   request.set_name(name_);
   request.set_bytes(bytes_);
   ONECOPY_ASSIGN_OR_RETURN(BufferInfo info, RegisterAs(session, std::move(request)));
-  session_ = session.number();
+  session_ = session.weak_from_this();
   const MutexLock lock(mutex_);
   info_ = info;
   return info;
@@ -29,10 +29,10 @@ BufferInfo RegisteredMemory::info() const {
   return info_;
 }
 
-std::pair<BufferInfo, uint64_t> RegisteredMemory::Retire() {
+std::pair<BufferInfo, SessionRef> RegisteredMemory::Retire() {
   const MutexLock registering(registering_);
   retired_ = true;
-  return {info(), session_};
+  return {info(), session_.lock()};
 }
 
 bool RegisteredMemory::retired() {
@@ -64,12 +64,11 @@ Result<BufferInfo> RegisterFirst(Connection& connection,
 Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferInfo* last) {
   ONECOPY_RETURN_IF_ERROR(connection.CheckProcess());
   // Before the connection may meet a new daemon, with which nothing would end it.
-  uint64_t registered_in = 0;
-  std::tie(*last, registered_in) = memory.Retire();
+  // Its session need not be the connection's: while that attaches again, it is the next one.
+  SessionRef session;
+  std::tie(*last, session) = memory.Retire();
   connection.registrations().Remove(last->id);
-  ONECOPY_ASSIGN_OR_RETURN(const SessionRef session, connection.Latest());
-  if (session->number() != registered_in) return OkStatus();  // it went with that
-  return EndIn(*session, last->id, true);
+  return session ? EndIn(*session, last->id, true) : OkStatus();
 }
 
 Status EndIn(Session& session, const std::string& name, bool force) {

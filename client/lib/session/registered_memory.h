@@ -28,9 +28,9 @@ class RegisteredMemory {
   // once retired.
   Result<BufferInfo> Register(Session& session);
   BufferInfo info() const;
-  // As it was last registered, and in which session; no other one registers it any more. Waits for
-  // one that is about to.
-  std::pair<BufferInfo, uint64_t> Retire();
+  // As it was last registered, and in which session; null: that one is gone. No other session
+  // registers it any more. Waits for one that is about to.
+  std::pair<BufferInfo, SessionRef> Retire();
   bool retired();
 
  protected:
@@ -46,7 +46,7 @@ class RegisteredMemory {
   const uint64_t bytes_;
   Mutex registering_;  // before mutex_; while the daemon is asked
   bool retired_ ONECOPY_GUARDED_BY(registering_) = false;
-  uint64_t session_ ONECOPY_GUARDED_BY(registering_) = 0;
+  std::weak_ptr<Session> session_ ONECOPY_GUARDED_BY(registering_);
   mutable Mutex mutex_;
   BufferInfo info_ ONECOPY_GUARDED_BY(mutex_);
 };

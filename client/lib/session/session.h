@@ -35,7 +35,7 @@ namespace onecopy::client {
 enum class Patience { kQuick, kWorking };
 
 // Thread-safe.
-class Session {
+class Session : public std::enable_shared_from_this<Session> {
  public:
   // `number`: this is the connection's 1st, 2nd, …
   static Result<std::shared_ptr<Session>> Open(const RunDir& run_dir, const ConnectOptions& options,

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "client/lib/session/connection.h"
+#include "client/lib/session/registered_memory.h"
 #include "onecopy/client.h"
 #include "onecopy/reasons.h"
 #include "onecopy/v1/attach.pb.h"
@@ -21,6 +23,7 @@
 #include "tests/support/served_cluster.h"
 #include "tests/unit/client/client_fixture.h"
 #include "tests/unit/client/temp_dir.h"
+#include "transport/os/mapping.h"
 
 namespace attach_test {
 using onecopy::Client;
@@ -290,6 +293,30 @@ TEST_CASE("a thread with a deadline does not wait longer for another one that at
   deserted.stranger.Reset();
   attaching.Reset();
   CHECK(patient.get().reason() == onecopy::reasons::kDaemonUnreachable);
+}
+
+TEST_CASE("memory that is closed while its client attaches again is ended in the next session") {
+  const TempDir dir;
+  ServedCluster daemon(dir.path());
+  const ConnectOptions options{.run_dir = dir.path()};
+  const auto connection = onecopy::client::Connection::Open(options);
+  REQUIRE_OK(connection);
+  const auto run_dir =
+      onecopy::client::FindRunDir(onecopy::client::RunDirHints::FromEnvironment(dir.path()));
+  const auto next = onecopy::client::Session::Open(run_dir, options, 2);
+  REQUIRE_OK(next);
+  auto fd = os::SealedMemfd("memory", 4096);
+  REQUIRE_OK(fd);
+  auto mapping = os::MapShared(fd->get(), 4096);
+  REQUIRE_OK(mapping);
+  onecopy::client::HostMemory memory(std::move(*fd), std::move(*mapping), "memory");
+  // As by a thread that attaches, whose session the connection does not have yet.
+  REQUIRE_OK(memory.Register(**next));
+  daemon.AwaitBuffers(1);
+  onecopy::BufferInfo last;
+  REQUIRE_OK(onecopy::client::EndRegistration(**connection, memory, &last));
+  CHECK(last.name == "memory");
+  CHECK(daemon.buffers().empty());
 }
 
 }  // namespace attach_test
