@@ -89,6 +89,8 @@ void Connection::Close() {
   loop_.Unwatch(client_.socket.get());
   if (client_.known.pidfd) loop_.Unwatch(client_.known.pidfd.get());
   session_.reset();
+  // The client hears of it now, though the descriptor may be closed much later.
+  ::shutdown(client_.socket.get(), SHUT_RDWR);
   closer_->Run(payer(), [socket = std::move(client_.socket)] { DropUnread(socket); });
   client_.known.pidfd.Reset();
 }

@@ -1,6 +1,7 @@
 #include "client/lib/session/connection.h"
 
 #include <chrono>
+#include <system_error>
 #include <thread>
 
 namespace onecopy::client {
@@ -77,36 +78,39 @@ bool Connection::MayWait(const Session& ended) const {
 
 Result<SessionRef> Connection::Reconnect() {
   const CallLimit::Time limit = CallLimit::Current();
-  MutexLock lock(mutex_);
-  while (const std::shared_ptr<Attaching> others = attaching_) {
+  const MutexLock lock(mutex_);
+  if (attaching_ == nullptr) {
+    const auto next = std::make_shared<Attaching>();
+    try {
+      std::thread([self = shared_from_this(), next] { self->Attach(*next); }).detach();
+    } catch (const std::system_error& failure) {
+      return Status(
+          Code::kResourceExhausted, reasons::kQuota,
+          std::string("this process cannot start a thread to attach again: ") + failure.what(),
+          "raise its limit on threads (ulimit -u, pids.max)");
+    }
+    attaching_ = next;
+    if (!ended_since_) ended_since_ = CallLimit::Clock::now();
+  }
+  const std::shared_ptr<Attaching> attaching = attaching_;
+  while (!attaching->outcome) {
     if (!limit) {
       attached_.Wait(mutex_);
-    } else if (!attached_.WaitUntil(mutex_, *limit) && !others->outcome) {
+    } else if (!attached_.WaitUntil(mutex_, *limit) && !attaching->outcome) {
       return Status(Code::kDeadlineExceeded, reasons::kDeadline,
                     "attaching to the onecopyd in " + run_dir() + " again took too long",
                     "see in its log what keeps it busy, or allow more time");
     }
-    if (others->outcome && others->in_time) return *others->outcome;
   }
-  // Others must not wait for ever if something throws.
-  struct Ends {
-    Connection& self;
-    ~Ends() {
-      const MutexLock ending(self.mutex_);
-      self.attaching_.reset();
-      self.attached_.NotifyAll();
-    }
-  };
-  const SessionRef last = session_;
-  const auto mine = std::make_shared<Attaching>();
-  attaching_ = mine;
-  if (!ended_since_) ended_since_ = CallLimit::Clock::now();
-  lock.Unlock();
-  const Ends ends{*this};
+  return *attaching->outcome;
+}
+
+void Connection::Attach(Attaching& attaching) {
+  const SessionRef last = session();
   // Another thread may have been quicker.
-  Result<SessionRef> next = last->Ended() ? Attach(*last) : last;
+  Result<SessionRef> next = last->Ended() ? NextAfter(*last) : last;
   const bool lives = next.ok() && !(*next)->Ended();
-  const MutexLock done(mutex_);
+  const MutexLock lock(mutex_);
   if (next.ok()) session_ = *next;
   if (lives) ended_since_.reset();
   if (next.ok() && !lives) {
@@ -114,12 +118,12 @@ Result<SessionRef> Connection::Reconnect() {
                   (*next)->Peer() + " ended the session as soon as it began",
                   "try again; find the reason in the daemon's log");
   }
-  mine->in_time = next.ok() || !limit || CallLimit::Clock::now() < *limit;
-  mine->outcome = next;
-  return next;
+  attaching.outcome = std::move(next);
+  attaching_.reset();
+  attached_.NotifyAll();
 }
 
-Result<SessionRef> Connection::Attach(Session& last) {
+Result<SessionRef> Connection::NextAfter(Session& last) {
   // A killed daemon gives no notice: copies that it had requested before may still be carried
   // out, also by a session that an ArrivalWatch keeps.
   last.own_memory().Shut();

@@ -113,8 +113,10 @@ Result<TransferInfo> Client::GetTransfer(const TransferId& id) {
   v1::GetTransferRequest request;
   request.set_id(id.str());
   const auto transfer = connection_->Ask(&TransferStub::GetTransfer, request, Patience::kQuick);
-  if (!transfer.ok()) return connection_->ExplainTransfer(*session, transfer.status());
-  return client::Read(*transfer);
+  if (transfer.ok()) return client::Read(*transfer);
+  // A daemon that is gone was asked nothing.
+  const bool asked = transfer.status().reason() == reasons::kTransferNotFound;
+  return asked ? connection_->ExplainTransfer(*session, transfer.status()) : transfer.status();
 }
 
 Result<TransferInfo> Client::OpenSeries(const SeriesRequest& request) {
