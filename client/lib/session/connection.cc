@@ -1,7 +1,6 @@
 #include "client/lib/session/connection.h"
 
 #include <chrono>
-#include <system_error>
 #include <thread>
 
 namespace onecopy::client {
@@ -78,39 +77,36 @@ bool Connection::MayWait(const Session& ended) const {
 
 Result<SessionRef> Connection::Reconnect() {
   const CallLimit::Time limit = CallLimit::Current();
-  const MutexLock lock(mutex_);
-  if (attaching_ == nullptr) {
-    const auto next = std::make_shared<Attaching>();
-    try {
-      std::thread([self = shared_from_this(), next] { self->Attach(*next); }).detach();
-    } catch (const std::system_error& failure) {
-      return Status(
-          Code::kResourceExhausted, reasons::kQuota,
-          std::string("this process cannot start a thread to attach again: ") + failure.what(),
-          "raise its limit on threads (ulimit -u, pids.max)");
-    }
-    attaching_ = next;
-    if (!ended_since_) ended_since_ = CallLimit::Clock::now();
-  }
-  const std::shared_ptr<Attaching> attaching = attaching_;
-  while (!attaching->outcome) {
+  MutexLock lock(mutex_);
+  while (const std::shared_ptr<Attaching> others = attaching_) {
     if (!limit) {
       attached_.Wait(mutex_);
-    } else if (!attached_.WaitUntil(mutex_, *limit) && !attaching->outcome) {
+    } else if (!attached_.WaitUntil(mutex_, *limit) && !others->outcome) {
       return Status(Code::kDeadlineExceeded, reasons::kDeadline,
                     "attaching to the onecopyd in " + run_dir() + " again took too long",
                     "see in its log what keeps it busy, or allow more time");
     }
+    if (others->outcome && others->in_time) return *others->outcome;
   }
-  return *attaching->outcome;
-}
-
-void Connection::Attach(Attaching& attaching) {
-  const SessionRef last = session();
+  // Others must not wait for ever if something throws.
+  struct Ends {
+    Connection& self;
+    ~Ends() {
+      const MutexLock ending(self.mutex_);
+      self.attaching_.reset();
+      self.attached_.NotifyAll();
+    }
+  };
+  const SessionRef last = session_;
+  const auto mine = std::make_shared<Attaching>();
+  attaching_ = mine;
+  if (!ended_since_) ended_since_ = CallLimit::Clock::now();
+  lock.Unlock();
+  const Ends ends{*this};
   // Another thread may have been quicker.
-  Result<SessionRef> next = last->Ended() ? NextAfter(*last) : last;
+  Result<SessionRef> next = last->Ended() ? Attach(*last) : last;
   const bool lives = next.ok() && !(*next)->Ended();
-  const MutexLock lock(mutex_);
+  const MutexLock done(mutex_);
   if (next.ok()) session_ = *next;
   if (lives) ended_since_.reset();
   if (next.ok() && !lives) {
@@ -118,12 +114,12 @@ void Connection::Attach(Attaching& attaching) {
                   (*next)->Peer() + " ended the session as soon as it began",
                   "try again; find the reason in the daemon's log");
   }
-  attaching.outcome = std::move(next);
-  attaching_.reset();
-  attached_.NotifyAll();
+  mine->in_time = next.ok() || !limit || CallLimit::Clock::now() < *limit;
+  mine->outcome = next;
+  return next;
 }
 
-Result<SessionRef> Connection::NextAfter(Session& last) {
+Result<SessionRef> Connection::Attach(Session& last) {
   // A killed daemon gives no notice: copies that it had requested before may still be carried
   // out, also by a session that an ArrivalWatch keeps.
   last.own_memory().Shut();

@@ -24,7 +24,7 @@ namespace onecopy::client {
 
 // Thread-safe. In a process that was forked from the one that made it, everything fails with
 // FORKED, no lock is taken, and the destructor leaves the parent's sockets alone.
-class Connection : public std::enable_shared_from_this<Connection> {
+class Connection {
  public:
   static Result<std::shared_ptr<Connection>> Open(const ConnectOptions& options);
   ~Connection();
@@ -122,16 +122,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static constexpr int kPageSize = 200;
 
   Connection(RunDir run_dir, const ConnectOptions& options, SessionRef session);
-  // A try to attach again, after the last session has ended: the one that is under way, or a new
-  // one. DEADLINE_EXCEEDED by the thread's CallLimit, though the try goes on.
+  // One try to attach again, after the last session has ended. One thread makes it, and those that
+  // come meanwhile get what it got, or DEADLINE_EXCEEDED by their own CallLimit.
   Result<SessionRef> Reconnect();
-  struct Attaching {
-    std::optional<Result<SessionRef>> outcome;  // absent: it is under way
-  };
-  // Makes that try, on a thread of its own: all that wait get what it got, so none of their limits
-  // may cut it short.
-  void Attach(Attaching& attaching);
-  Result<SessionRef> NextAfter(Session& last);
+  // The next one, which may have ended already.
+  Result<SessionRef> Attach(Session& last);
   // Whether the next try may be made, instead of a failure.
   bool MayWait(const Session& ended) const;
   SessionRef session() const {
@@ -147,7 +142,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   KnownDeadlines deadlines_;
   mutable Mutex mutex_;
   SessionRef session_ ONECOPY_GUARDED_BY(mutex_);
-  std::shared_ptr<Attaching> attaching_ ONECOPY_GUARDED_BY(mutex_);  // null: none is under way
+  // What Reconnect does; null: nothing.
+  struct Attaching {
+    std::optional<Result<SessionRef>> outcome;  // absent: it is under way
+    bool in_time = true;  // false: it may have failed only because its thread had no more time
+  };
+  std::shared_ptr<Attaching> attaching_ ONECOPY_GUARDED_BY(mutex_);
   Condition attached_;
   // Since when it has been known that the session has ended.
   std::optional<CallLimit::Clock::time_point> ended_since_ ONECOPY_GUARDED_BY(mutex_);

@@ -295,23 +295,6 @@ TEST_CASE("a thread with a deadline does not wait longer for another one that at
   CHECK(patient.get().reason() == onecopy::reasons::kDaemonUnreachable);
 }
 
-TEST_CASE("a thread with a deadline that attaches does not cut the attempt short for others") {
-  Deserted deserted{std::chrono::minutes(10)};
-  const onecopy::TransferRequest request{
-      .source = {"", "a"}, .destination = {"", "b"}, .deadline = std::chrono::milliseconds(1)};
-  CHECK(deserted.client->StartTransfer(request).status().code() == Code::kDeadlineExceeded);
-  auto patient = std::async(std::launch::async, [&] { return deserted.client->Ping(); });
-  os::UniqueFd attaching(::accept(deserted.stranger.get(), nullptr, nullptr));
-  REQUIRE(attaching);
-  // The other thread waits for the same attempt.
-  CHECK(deserted.client->StartTransfer(request).status().code() == Code::kDeadlineExceeded);
-  REQUIRE(::fcntl(deserted.stranger.get(), F_SETFL, O_NONBLOCK) == 0);
-  CHECK_FALSE(os::UniqueFd(::accept(deserted.stranger.get(), nullptr, nullptr)));
-  deserted.stranger.Reset();
-  attaching.Reset();
-  CHECK(patient.get().reason() == onecopy::reasons::kDaemonUnreachable);
-}
-
 TEST_CASE("a question about a transfer that no daemon hears is not said to have been asked") {
   Deserted deserted{std::chrono::seconds(2)};
   deserted.stranger.Reset();
