@@ -97,7 +97,7 @@ TEST_CASE("a copy whose source is killed fails with the peer's name") {
 }
 
 TEST_CASE("a copy from a source that stops answering ends by its deadline, and both agree") {
-  Copying copying(kPatient, true, {"--deadline", "2s"});
+  Copying copying(kPatient, true, {"--deadline", "5s"});
   Frozen frozen(copying.east);
   // It does not wait for the answer of the source, which would come after half a minute.
   CheckRefusedNaming(copying.command.get(), 8, "DEADLINE_EXCEEDED", "DEADLINE",
