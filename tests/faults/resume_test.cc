@@ -114,6 +114,13 @@ struct HeldRig {
     west.WaitForPeer("east");
   }
 
+  // "out" in the west and "in" in the east.
+  void CreateBuffers(const std::string& memory) const {
+    const std::string bytes = std::to_string(kBytes);
+    west.Do({"buffer", "create", "out", "--size", bytes, "--memory", memory});
+    east.Do({"buffer", "create", "in", "--size", bytes, "--memory", memory});
+  }
+
   Node& dying() { return source_dies ? west : east; }
   Node& other() { return source_dies ? east : west; }
 
@@ -416,9 +423,7 @@ TEST_CASE("what clients wait for is said to be lost when the daemon does not com
 TEST_CASE("an order that the destination does not know after both nodes restarted has failed") {
   if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
   HeldRig rig(Wire::End::kWest);
-  const std::string bytes = std::to_string(kBytes);
-  rig.west.Do({"buffer", "create", "out", "--size", bytes, "--memory", "host"});
-  rig.east.Do({"buffer", "create", "in", "--size", bytes, "--memory", "host"});
+  rig.CreateBuffers("host");
   Client in_west = rig.west.Connect();
   const auto id = Must(in_west.StartTransfer(Rig::Request("tcp-*"))).id;
   rig.west.Kill();
@@ -434,9 +439,7 @@ TEST_CASE("an order that the destination does not know after both nodes restarte
 TEST_CASE("a transfer that start after start resumes in vain is given up") {
   if (const std::string why = Wire::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
   HeldRig rig(Wire::End::kEast);
-  const std::string bytes = std::to_string(kBytes);
-  rig.west.Do({"buffer", "create", "out", "--size", bytes, "--memory", "host"});
-  rig.east.Do({"buffer", "create", "in", "--size", bytes, "--memory", "host"});
+  rig.CreateBuffers("host");
   const auto id = Must(rig.east.Connect().StartTransfer(Rig::Request("tcp-*"))).id;
   WaitUntil("bytes arrive", [&] {
     return rig.east.Do({"transfer", "show", id.str()}).at("bytes_done").get<uint64_t>() >= kSeen;
@@ -463,9 +466,7 @@ TEST_CASE("a planned stop fails the transfers whose buffers the holder cannot ke
   CAPTURE(source_stops);
   HeldRig rig(source_stops ? Wire::End::kWest : Wire::End::kEast,
               "[cuda]\nallocation = \"legacy\"\n[libraries]\ncuda = \"" + FakeCudaPath() + "\"\n");
-  const std::string bytes = std::to_string(kBytes);
-  rig.west.Do({"buffer", "create", "out", "--size", bytes, "--memory", "cuda:0"});
-  rig.east.Do({"buffer", "create", "in", "--size", bytes, "--memory", "cuda:0"});
+  rig.CreateBuffers("cuda:0");
   const auto id = Must(rig.other().Connect().StartTransfer(Rig::Request("*"))).id;
   WaitUntil("bytes arrive", [&] {
     return rig.east.Do({"transfer", "show", id.str()}).at("bytes_done").get<uint64_t>() >= kSeen;

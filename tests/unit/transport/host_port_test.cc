@@ -1,6 +1,10 @@
 #include "transport/os/host_port.h"
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include "tests/support/catch.h"
+#include "transport/os/silence.h"
 
 using onecopy::os::HostPort;
 using onecopy::os::IsLoopback;
@@ -23,6 +27,24 @@ TEST_CASE("loopback is known in all its spellings") {
   for (const char* host : {"0.0.0.0", "10.0.0.1", "::", "localhost.example", "128.0.0.1"}) {
     CHECK_FALSE(IsLoopback(host));
   }
+}
+
+TEST_CASE("a connection whose client speaks first is accepted with its first byte") {
+  const auto listener = onecopy::os::ListenTcp({"127.0.0.1", 0}, 8);
+  REQUIRE_OK(listener);
+  onecopy::os::AwaitFirstByte(listener->get());
+  const auto client = onecopy::os::ConnectTcp(*onecopy::os::LocalAddress(listener->get()));
+  REQUIRE_OK(client);
+  pollfd connected{client->get(), POLLOUT, 0};
+  REQUIRE(::poll(&connected, 1, 60'000) == 1);
+  pollfd waiting{listener->get(), POLLIN, 0};
+  CHECK(::poll(&waiting, 1, 0) == 0);
+  REQUIRE(::send(client->get(), "x", 1, MSG_NOSIGNAL) == 1);
+  REQUIRE(::poll(&waiting, 1, 60'000) == 1);
+  const onecopy::os::UniqueFd served(::accept(listener->get(), nullptr, nullptr));
+  char first = 0;
+  CHECK(::recv(served.get(), &first, 1, 0) == 1);
+  CHECK(first == 'x');
 }
 
 TEST_CASE("a taken port is said to be taken") {
