@@ -34,7 +34,8 @@ sockaddr_un AddressOf(const std::string& path) {
   return address;
 }
 
-Status RemoveStaleSocket(const std::string& path) {
+// The sockets of daemons that have ended may be replaced.
+Status CheckReplaceable(const std::string& path) {
   struct stat facts {};
   if (::lstat(path.c_str(), &facts) != 0) {
     return errno == ENOENT ? OkStatus() : ErrnoStatus(errno, "looking at " + path);
@@ -43,6 +44,11 @@ Status RemoveStaleSocket(const std::string& path) {
     return {Code::kAlreadyExists, reasons::kNameTaken, path + " exists and is not a socket",
             "move it away, or choose another folder"};
   }
+  return OkStatus();
+}
+
+Status RemoveStaleSocket(const std::string& path) {
+  ONECOPY_RETURN_IF_ERROR(CheckReplaceable(path));
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(errno, "removing the stale socket " + path);
   }
@@ -90,14 +96,21 @@ Status CheckSocketPath(const std::string& path) {
 
 Result<UniqueFd> ListenUnix(const std::string& path, int type, mode_t mode, int backlog) {
   ONECOPY_RETURN_IF_ERROR(CheckSocketPath(path));
-  ONECOPY_RETURN_IF_ERROR(RemoveStaleSocket(path));
+  ONECOPY_RETURN_IF_ERROR(CheckReplaceable(path));
+  // Clients that wait for the next daemon must find either the old socket, at which no program
+  // listens, or the new one with its mode: none that refuses them.
+  std::string made = path;
+  made.back() = '~';  // no longer than the path
+  ONECOPY_RETURN_IF_ERROR(RemoveStaleSocket(made));
   UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return ErrnoStatus(errno, "socket");
-  const sockaddr_un address = AddressOf(path);
-  // Nobody can connect before listen(), so the file's mode is right in time.
+  const sockaddr_un address = AddressOf(made);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::chmod(path.c_str(), mode) != 0 || ::listen(fd.get(), backlog) != 0) {
-    return ErrnoStatus(errno, "listening at " + path);
+      ::chmod(made.c_str(), mode) != 0 || ::listen(fd.get(), backlog) != 0 ||
+      ::rename(made.c_str(), path.c_str()) != 0) {
+    const Status failed = ErrnoStatus(errno, "listening at " + path);
+    ::unlink(made.c_str());
+    return failed;
   }
   return fd;
 }

@@ -16,7 +16,8 @@ Status CheckSocketPath(const std::string& path);
 
 // A listening, non-blocking socket of `type` (SOCK_STREAM, SOCK_SEQPACKET) at `path`, whose file
 // gets exactly `mode`. A socket file that is there already is replaced, so the caller must know
-// that no process serves it any more; any other kind of file there is ALREADY_EXISTS.
+// that no process serves it any more; any other kind of file there is ALREADY_EXISTS. The kernel's
+// lists show the name under which it was made: the path with a ~ as its last character.
 Result<UniqueFd> ListenUnix(const std::string& path, int type, mode_t mode, int backlog);
 
 // A connected, non-blocking socket. UNAVAILABLE when no process listens.

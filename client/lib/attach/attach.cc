@@ -120,6 +120,16 @@ std::string WhyBroken(int error) {
   return os::ErrnoText(error);
 }
 
+// What a failure of the socket means to a thread with that limit.
+Status Unanswered(const RunDir& run_dir, int error, const CallLimit::Time& limit) {
+  if (error != EAGAIN || !limit || *limit > CallLimit::Clock::now()) {
+    return Unreachable(run_dir, WhyBroken(error));
+  }
+  return {Code::kDeadlineExceeded, reasons::kDeadline,
+          "the onecopyd in " + run_dir.path + " did not answer in time",
+          "see in its log what keeps it busy, or allow more time"};
+}
+
 }  // namespace
 
 AttachSocket::AttachSocket(os::UniqueFd socket, RunDir run_dir, std::chrono::milliseconds timeout)
@@ -184,6 +194,8 @@ Result<AttachSocket> AttachSocket::Connect(const RunDir& run_dir, const std::str
       case ECONNREFUSED:
         return Unreachable(
             run_dir, "no program listens at " + path + "; an earlier onecopyd left it behind");
+      case EAGAIN:  // its queue stayed full
+        return Unanswered(run_dir, errno, CallLimit::Current());
       default:
         return Unreachable(run_dir, "connecting to " + path + ": " + WhyBroken(errno));
     }
@@ -260,28 +272,8 @@ Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request,
                                                std::vector<os::UniqueFd>* fds) {
   const CallLimit::Time limit = CallLimit::Current();
   const CallLimit own(CallLimit::Clock::now() + timeout_);
-  {
-    const MutexLock lock(mutex_);
-    while (taken_) {
-      if (changed_.WaitUntil(mutex_, *CallLimit::Current()) || !taken_) continue;
-      return Unanswered(EAGAIN, limit);
-    }
-    taken_ = true;
-  }
-  Result<v1::AttachReply> reply = ExchangeInTurn(request, passed, fds, limit);
-  const MutexLock lock(mutex_);
-  taken_ = false;
-  changed_.NotifyOne();
-  return reply;
-}
-
-Status AttachSocket::Unanswered(int error, const CallLimit::Time& limit) const {
-  if (error != EAGAIN || !limit || *limit > CallLimit::Clock::now()) {
-    return Unreachable(run_dir_, WhyBroken(error));
-  }
-  return {Code::kDeadlineExceeded, reasons::kDeadline,
-          "the onecopyd in " + run_dir_.path + " did not answer in time",
-          "see in its log what keeps it busy, or allow more time"};
+  const Turn::Held turn(turn_);
+  return turn ? ExchangeInTurn(request, passed, fds, limit) : Unanswered(run_dir_, EAGAIN, limit);
 }
 
 Result<v1::AttachReply> AttachSocket::ExchangeInTurn(const v1::AttachRequest& request,
@@ -293,7 +285,7 @@ Result<v1::AttachReply> AttachSocket::ExchangeInTurn(const v1::AttachRequest& re
   for (; missed_ > 0; --missed_) {
     std::vector<os::UniqueFd> late;
     const ssize_t received = Receive(socket_.get(), packet, late, cut);
-    if (received < 0) return Unanswered(errno, limit);
+    if (received < 0) return Unanswered(run_dir_, errno, limit);
     if (received == 0) return Unreachable(run_dir_, "it closed the connection");
   }
   packet = request.SerializeAsString();
@@ -312,7 +304,7 @@ Result<v1::AttachReply> AttachSocket::ExchangeInTurn(const v1::AttachRequest& re
   const ssize_t received = Receive(socket_.get(), packet, came, cut);
   if (received < 0) {
     ++missed_;
-    return Unanswered(errno, limit);
+    return Unanswered(run_dir_, errno, limit);
   }
   if (received == 0) return Unreachable(run_dir_, "it closed the connection");
   v1::AttachReply reply;

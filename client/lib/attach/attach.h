@@ -9,8 +9,8 @@
 
 #include "client/lib/attach/run_dir.h"
 #include "client/lib/calls/call_limit.h"
+#include "client/lib/calls/turn.h"
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy {
@@ -79,8 +79,6 @@ class AttachSocket {
                                          std::span<const int> passed,
                                          std::vector<os::UniqueFd>* fds,
                                          const CallLimit::Time& limit);
-  // Why no reply has come, of a thread whose caller wants it by `limit`.
-  Status Unanswered(int error, const CallLimit::Time& limit) const;
   Status Greet(const std::string& program);
   // Of a daemon that does not see them; where it cannot use them, nothing changes.
   Status ShowNamespaces();
@@ -98,10 +96,7 @@ class AttachSocket {
   bool takes_dma_bufs_ = true;
   bool keeps_buffers_ = false;
   os::UniqueFd socket_;
-  Mutex mutex_;
-  Condition changed_;
-  // A request and its reply belong together: one thread at a time.
-  bool taken_ ONECOPY_GUARDED_BY(mutex_) = false;
+  Turn turn_;  // a request and its reply belong together
   // Replies that came too late for their requests, or will: the next ones come after them. Whose
   // turn it is.
   unsigned missed_ = 0;

@@ -29,6 +29,7 @@ class CallLimit {
   static Time Current();
   // How much is left of it, at least 0.
   static std::optional<std::chrono::milliseconds> Left();
+  static bool HasPassed() { return Current() && *Current() <= Clock::now(); }
 
  protected:
   struct Instead {};

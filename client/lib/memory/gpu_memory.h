@@ -21,7 +21,7 @@ class GpuMemory final : public RegisteredMemory {
         fd_(std::move(fd)) {}
 
  private:
-  Result<BufferInfo> RegisterAs(Session& session, v1::RegisterBufferRequest request) const override;
+  Result<BufferInfo> RegisterAs(Session& session, v1::RegisterBufferRequest request) override;
 
   const std::string uuid_;
   const uint64_t bytes_;
@@ -39,11 +39,15 @@ class ManagedMemory final : public RegisteredMemory {
         bytes_(bytes) {}
 
  private:
-  Result<BufferInfo> RegisterAs(Session& session, v1::RegisterBufferRequest request) const override;
+  // One at a time.
+  Result<BufferInfo> RegisterAs(Session& session, v1::RegisterBufferRequest request) override;
+  void GiveUp(Session& session) override { session.own_memory().Remove(region_); }
 
   const GpuDeviceRef gpu_;
   const CUdeviceptr address_;
   const uint64_t bytes_;
+  std::string asked_;    // the id of the last request,
+  uint64_t region_ = 0;  // and what it named
 };
 
 }  // namespace onecopy::client

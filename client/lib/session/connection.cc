@@ -49,21 +49,22 @@ std::string Connection::daemon_version() const {
 
 Result<SessionRef> Connection::Current(const std::stop_token& stop) {
   for (;;) {
-    Attempt attempt = Try();
+    Attempt attempt = Try(CallLimit::Clock::now());
     if (!attempt.again || stop.stop_requested()) return attempt.session;
     std::this_thread::sleep_for(kBetweenTries);
   }
 }
 
-Connection::Attempt Connection::Try() {
+Connection::Attempt Connection::Try(CallLimit::Clock::time_point asked) {
   if (Status forked = CheckProcess(); !forked.ok()) return {std::move(forked)};
   const SessionRef last = session();
-  if (!last->Ended()) return {last};
-  Result<SessionRef> next = Reconnect();
-  // For a moment, only the daemon's own user can connect to a new socket.
-  const bool absent = next.status().reason() == reasons::kDaemonUnreachable ||
-                      next.status().reason() == reasons::kAccessDenied;
-  const bool again = !next.ok() && absent && MayWait(*last);
+  if (!last->Ended()) {
+    registrations_.Finish(*last);
+    return {last};
+  }
+  Result<SessionRef> next = Reconnect(asked);
+  if (next.ok()) registrations_.Finish(**next);
+  const bool again = next.status().reason() == reasons::kDaemonUnreachable && MayWait(*last);
   return {std::move(next), again};
 }
 
@@ -75,9 +76,10 @@ bool Connection::MayWait(const Session& ended) const {
          CallLimit::Clock::now() - *ended_since_ < kForRestart;
 }
 
-Result<SessionRef> Connection::Reconnect() {
+Result<SessionRef> Connection::Reconnect(CallLimit::Clock::time_point asked) {
   const CallLimit::Time limit = CallLimit::Current();
   MutexLock lock(mutex_);
+  if (attaching_ == nullptr && failed_ && failed_->when >= asked) return failed_->why;
   while (const std::shared_ptr<Attaching> others = attaching_) {
     if (!limit) {
       attached_.Wait(mutex_);
@@ -115,6 +117,7 @@ Result<SessionRef> Connection::Reconnect() {
                   "try again; find the reason in the daemon's log");
   }
   mine->in_time = next.ok() || !limit || CallLimit::Clock::now() < *limit;
+  if (!next.ok() && mine->in_time) failed_ = Failed{next.status(), CallLimit::Clock::now()};
   mine->outcome = next;
   return next;
 }

@@ -42,7 +42,8 @@ class Connection {
     Result<SessionRef> session;
     bool again = false;  // it failed, and Current would wait and try again
   };
-  Attempt Try();
+  // Of a caller that has waited since `asked`: a failure that came after that counts for it, too.
+  Attempt Try(CallLimit::Clock::time_point asked);
   static constexpr std::chrono::milliseconds kBetweenTries{20};
   // The last one, without a look whether it has ended: for what fails by itself where it has.
   Result<SessionRef> Latest() const;
@@ -123,8 +124,8 @@ class Connection {
 
   Connection(RunDir run_dir, const ConnectOptions& options, SessionRef session);
   // One try to attach again, after the last session has ended. One thread makes it, and those that
-  // come meanwhile get what it got, or DEADLINE_EXCEEDED by their own CallLimit.
-  Result<SessionRef> Reconnect();
+  // come meanwhile get what it got, or DEADLINE_EXCEEDED by their own CallLimit. `asked`: see Try.
+  Result<SessionRef> Reconnect(CallLimit::Clock::time_point asked);
   // The next one, which may have ended already.
   Result<SessionRef> Attach(Session& last);
   // Whether the next try may be made, instead of a failure.
@@ -149,6 +150,12 @@ class Connection {
   };
   std::shared_ptr<Attaching> attaching_ ONECOPY_GUARDED_BY(mutex_);
   Condition attached_;
+  struct Failed {
+    Status why;
+    CallLimit::Clock::time_point when;
+  };
+  // The last attempt that failed, and not only because its thread had no more time.
+  std::optional<Failed> failed_ ONECOPY_GUARDED_BY(mutex_);
   // Since when it has been known that the session has ended.
   std::optional<CallLimit::Clock::time_point> ended_since_ ONECOPY_GUARDED_BY(mutex_);
   Mutex opening_cuda_;

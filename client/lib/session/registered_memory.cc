@@ -14,13 +14,24 @@ Result<BufferInfo> RegisteredMemory::Register(Session& session) {
   if (retired_) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable, "the memory was closed");
   }
+  return Ask(session);
+}
+
+Result<BufferInfo> RegisteredMemory::Ask(Session& session) {
+  if (unanswered_.lock().get() != &session) request_id_ = os::RandomHex(16);
   v1::RegisterBufferRequest request;
   request.set_name(name_);
   request.set_bytes(bytes_);
-  ONECOPY_ASSIGN_OR_RETURN(BufferInfo info, RegisterAs(session, std::move(request)));
+  request.set_request_id(request_id_);
+  Result<BufferInfo> info = RegisterAs(session, std::move(request));
+  unanswered_.reset();
+  if (!info.ok()) {
+    if (MayBeCarriedOut(info.status())) unanswered_ = session.weak_from_this();
+    return info;
+  }
   session_ = session.weak_from_this();
   const MutexLock lock(mutex_);
-  info_ = info;
+  info_ = *info;
   return info;
 }
 
@@ -32,6 +43,12 @@ BufferInfo RegisteredMemory::info() const {
 std::pair<BufferInfo, SessionRef> RegisteredMemory::Retire() {
   const MutexLock registering(registering_);
   retired_ = true;
+  const SessionRef unanswered = unanswered_.lock();
+  if (unanswered != nullptr && !unanswered->Ended()) {
+    // Only its answer tells what is to be ended. Without one, the end of the session ends it.
+    static_cast<void>(Ask(*unanswered));
+    if (unanswered_.lock() != nullptr) GiveUp(*unanswered);
+  }
   return {info(), session_.lock()};
 }
 
@@ -45,8 +62,7 @@ HostMemory::HostMemory(os::UniqueFd fd, os::Mapping mapping, std::string name)
       fd_(std::move(fd)),
       mapping_(std::move(mapping)) {}
 
-Result<BufferInfo> HostMemory::RegisterAs(Session& session,
-                                          v1::RegisterBufferRequest request) const {
+Result<BufferInfo> HostMemory::RegisterAs(Session& session, v1::RegisterBufferRequest request) {
   ONECOPY_ASSIGN_OR_RETURN(const uint64_t handle, session.attach().PassDescriptor(fd_.get()));
   request.mutable_memfd()->set_fd_handle(handle);
   return RegisterIn(session, std::move(request));
@@ -66,7 +82,10 @@ Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferI
   // Before the connection may meet a new daemon, with which nothing would end it.
   // Its session need not be the connection's: while that attaches again, it is the next one.
   SessionRef session;
-  std::tie(*last, session) = memory.Retire();
+  {
+    const TeardownLimit limit(false);
+    std::tie(*last, session) = memory.Retire();
+  }
   connection.registrations().Remove(last->id);
   return session ? EndIn(*session, last->id, true) : OkStatus();
 }
@@ -83,8 +102,13 @@ Status EndIn(Session& session, const std::string& name, bool force) {
   return done;
 }
 
+bool MayBeCarriedOut(const Status& failure) {
+  return failure.code() == Code::kDeadlineExceeded || failure.code() == Code::kUnavailable ||
+         failure.code() == Code::kCancelled;
+}
+
 void Complete(const Session& session, v1::RegisterBufferRequest& request) {
-  request.set_request_id(os::RandomHex(16));
+  if (request.request_id().empty()) request.set_request_id(os::RandomHex(16));
   request.set_keep_arrivals(session.keep_arrivals());
 }
 
@@ -100,7 +124,7 @@ Result<BufferInfo> RegisterOwnIn(Session& session, uint64_t region,
                                  v1::RegisterBufferRequest request) {
   request.mutable_process()->set_region(region);
   Result<BufferInfo> buffer = RegisterIn(session, std::move(request));
-  SettleOwn(session, region, buffer);
+  if (buffer.ok() || !MayBeCarriedOut(buffer.status())) SettleOwn(session, region, buffer);
   return buffer;
 }
 

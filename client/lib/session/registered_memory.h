@@ -25,11 +25,13 @@ class RegisteredMemory {
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
 
   // Makes it known to the daemon of this session, again where it was before. FAILED_PRECONDITION
-  // once retired.
+  // once retired. If it was not answered in time, the next Register in the same session repeats the
+  // same request, which the daemon carries out once.
   Result<BufferInfo> Register(Session& session);
   BufferInfo info() const;
   // As it was last registered, and in which session; null: that one is gone. No other session
-  // registers it any more. Waits for one that is about to.
+  // registers it any more. Waits for one that is about to, and, within the thread's CallLimit, for
+  // the answer to one that was not answered in time.
   std::pair<BufferInfo, SessionRef> Retire();
   bool retired();
 
@@ -38,15 +40,22 @@ class RegisteredMemory {
   RegisteredMemory(std::string name, uint64_t bytes) : name_(std::move(name)), bytes_(bytes) {}
 
  private:
-  // Completes the request, which has name and size, and makes it in that session.
-  virtual Result<BufferInfo> RegisterAs(Session& session,
-                                        v1::RegisterBufferRequest request) const = 0;
+  // Completes the request, which has name, size and id, and makes it in that session. One with the
+  // id of an unanswered request asks for the same as that.
+  virtual Result<BufferInfo> RegisterAs(Session& session, v1::RegisterBufferRequest request) = 0;
+  // A request in that session is given up without an answer: no thread of this library touches the
+  // memory for it any more.
+  virtual void GiveUp(Session& /*session*/) {}
+  Result<BufferInfo> Ask(Session& session) ONECOPY_REQUIRES(registering_);
 
   const std::string name_;
   const uint64_t bytes_;
   Mutex registering_;  // before mutex_; while the daemon is asked
   bool retired_ ONECOPY_GUARDED_BY(registering_) = false;
   std::weak_ptr<Session> session_ ONECOPY_GUARDED_BY(registering_);
+  // The session whose daemon may carry out the last request, of which that is not known.
+  std::weak_ptr<Session> unanswered_ ONECOPY_GUARDED_BY(registering_);
+  std::string request_id_ ONECOPY_GUARDED_BY(registering_);
   mutable Mutex mutex_;
   BufferInfo info_ ONECOPY_GUARDED_BY(mutex_);
 };
@@ -59,7 +68,7 @@ class HostMemory final : public RegisteredMemory {
   std::byte* data() const { return mapping_.data(); }
 
  private:
-  Result<BufferInfo> RegisterAs(Session& session, v1::RegisterBufferRequest request) const override;
+  Result<BufferInfo> RegisterAs(Session& session, v1::RegisterBufferRequest request) override;
 
   const os::UniqueFd fd_;
   const os::Mapping mapping_;
@@ -79,12 +88,15 @@ Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferI
 // latest. FAILED_PRECONDITION (BUFFER_IN_USE) without `force`: then it stays.
 Status EndIn(Session& session, const std::string& name, bool force);
 
-// Fills in what every such request has: its owner, and an id that no earlier request had.
+// Whether a request that failed so may have reached the daemon, and may still be carried out.
+bool MayBeCarriedOut(const Status& failure);
+// Fills in what every such request has: its owner, and an id that no earlier request had, unless it
+// has one.
 void Complete(const Session& session, v1::RegisterBufferRequest& request);
 // One registration, whose descriptors were passed in the same session.
 Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request);
-// The same of what the session's own threads copy, under the number that they know it by; where it
-// fails they forget it.
+// The same of what the session's own threads copy, under the number that they know it by; if it
+// fails, they forget it, unless it may still be carried out.
 Result<BufferInfo> RegisterOwnIn(Session& session, uint64_t region,
                                  v1::RegisterBufferRequest request);
 // What came of it, for those threads.

@@ -1,9 +1,9 @@
 #include "client/lib/session/registrations.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
+#include "client/lib/calls/call_limit.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::client {
@@ -41,24 +41,51 @@ void Registrations::Remove(const std::string& name) {
 }
 
 void Registrations::Move(Session& session) {
-  const MutexLock restoring(restoring_);
-  std::vector<Entry> before;
   {
     const MutexLock lock(mutex_);
-    for (auto& [id, entry] : std::exchange(entries_, {})) before.push_back(std::move(entry));
-    for (auto lost = lost_.begin(); lost != lost_.end();) {
-      const bool again = !lost->second.memory.expired();
-      if (again) before.push_back({lost->second.told.was, lost->second.memory});
-      lost = again ? lost_.erase(lost) : std::next(lost);
-    }
     number_ = session.number();
     restored_.clear();
+    for (auto& [id, entry] : std::exchange(entries_, {})) {
+      Lose(std::move(entry), WentWithItsSession());
+    }
+    for (auto& [name, lost] : lost_) {
+      lost.left = !lost.memory.expired();
+      if (lost.left) left_ = true;
+    }
   }
-  for (Entry& entry : before) RegisterAgain(session, std::move(entry));
+  Finish(session);
+}
+
+void Registrations::Finish(Session& session) {
+  if (!left_) return;
+  const Turn::Held turn(restoring_);
+  while (turn && !CallLimit::HasPassed()) {
+    std::optional<Entry> entry;
+    {
+      const MutexLock lock(mutex_);
+      if (session.number() != number_) return;
+      entry = TakeLeft();
+      if (!entry) {
+        left_ = false;
+        return;
+      }
+    }
+    RegisterAgain(session, *std::move(entry));
+  }
+}
+
+std::optional<Registrations::Entry> Registrations::TakeLeft() {
+  const auto found =
+      std::find_if(lost_.begin(), lost_.end(), [](const auto& lost) { return lost.second.left; });
+  if (found == lost_.end()) return std::nullopt;
+  Entry entry{found->second.told.was, found->second.memory};
+  lost_.erase(found);
+  return entry;
 }
 
 void Registrations::Restore(Session& session, const std::vector<std::string>& names) {
-  const MutexLock restoring(restoring_);
+  const Turn::Held turn(restoring_);
+  if (!turn) return;
   for (const std::string& name : names) {
     Entry entry;
     {
@@ -75,6 +102,7 @@ void Registrations::Restore(Session& session, const std::vector<std::string>& na
 
 void Registrations::RegisterAgain(Session& session, Entry entry) {
   Status why = WentWithItsSession();
+  bool left = false;
   if (const auto memory = entry.memory.lock()) {
     Result<BufferInfo> now = memory->Register(session);
     if (now.ok()) {
@@ -86,14 +114,16 @@ void Registrations::RegisterAgain(Session& session, Entry entry) {
     }
     if (memory->retired()) return;
     why = now.status();
+    left = why.code() == Code::kDeadlineExceeded && CallLimit::HasPassed();
   }
   const MutexLock lock(mutex_);
-  Lose(std::move(entry), std::move(why));
+  Lose(std::move(entry), std::move(why), left);
 }
 
-void Registrations::Lose(Entry entry, Status why) {
+void Registrations::Lose(Entry entry, Status why, bool left) {
   const std::string name = entry.info.name;
-  lost_.emplace(name, Lost{{std::move(entry.info), std::move(why)}, std::move(entry.memory)});
+  lost_.emplace(name, Lost{{std::move(entry.info), std::move(why)}, std::move(entry.memory), left});
+  if (left) left_ = true;
 }
 
 Registrations::LostByName::const_iterator Registrations::FindLost(const std::string& name) const {

@@ -1,11 +1,14 @@
 // What a client has registered with its daemon, which goes with each session.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "client/lib/calls/turn.h"
 #include "client/lib/session/registered_memory.h"
 #include "client/lib/session/session.h"
 #include "onecopy/buffer.h"
@@ -25,9 +28,13 @@ class Registrations {
 
   // Every session before this one has ended, and with it what it had. What can be registered again
   // is, also where that has failed before; what fails is tried again by the next Move and Restore.
+  // What the thread's CallLimit leaves no time for is left to Finish.
   void Move(Session& session);
+  // Registers again, in the session of the last Move, what that has left, or waits for the thread
+  // that does, within the CallLimit. Cheap if nothing is left.
+  void Finish(Session& session);
   // Registers again, in the session of the last Move, those of these buffers that were lost and can
-  // be.
+  // be, within the CallLimit.
   void Restore(Session& session, const std::vector<std::string>& names);
 
   SessionInfo info() const;
@@ -43,20 +50,26 @@ class Registrations {
   struct Lost {
     LostBuffer told;
     std::weak_ptr<RegisteredMemory> memory;
+    bool left = false;  // for Finish
   };
   using LostByName = std::multimap<std::string, Lost>;
 
   LostByName::const_iterator FindLost(const std::string& name) const ONECOPY_REQUIRES(mutex_);
-  void Lose(Entry entry, Status why) ONECOPY_REQUIRES(mutex_);
-  // Registers it again, or notes it as lost; one that was closed meanwhile is neither.
-  void RegisterAgain(Session& session, Entry entry) ONECOPY_REQUIRES(restoring_);
+  void Lose(Entry entry, Status why, bool left = false) ONECOPY_REQUIRES(mutex_);
+  // Takes one that was left, out of what is lost; absent: none was.
+  std::optional<Entry> TakeLeft() ONECOPY_REQUIRES(mutex_);
+  // Registers it again, or notes it as lost; one that was closed meanwhile is neither. In the
+  // thread's turn.
+  void RegisterAgain(Session& session, Entry entry);
 
-  Mutex restoring_;  // before mutex_; while the daemon is asked
+  Turn restoring_;  // before mutex_; while the daemon is asked
   mutable Mutex mutex_;
   uint64_t number_ ONECOPY_GUARDED_BY(mutex_) = 1;                   // of the session
   std::map<std::string, Entry> entries_ ONECOPY_GUARDED_BY(mutex_);  // by id
   std::vector<RestoredBuffer> restored_ ONECOPY_GUARDED_BY(mutex_);
   LostByName lost_ ONECOPY_GUARDED_BY(mutex_);
+  // Some is left, or is being registered. Changed under mutex_.
+  std::atomic<bool> left_ = false;
 };
 
 }  // namespace onecopy::client

@@ -57,7 +57,7 @@ Status AsyncLoop::CheckOpen() {
 Status AsyncLoop::Add(std::shared_ptr<TransferCall> call) {
   const MutexLock lock(mutex_);
   if (closing_) return Closed();
-  added_.push_back(std::move(call));
+  added_.push_back({std::move(call), Clock::now()});
   Wake();
   return OkStatus();
 }
@@ -72,7 +72,7 @@ Status AsyncLoop::Hold(std::shared_ptr<TransferCall> call) {
 void AsyncLoop::Release(const std::shared_ptr<TransferCall>& call) {
   const MutexLock lock(mutex_);
   if (held_.erase(call) == 0) return;
-  added_.push_back(call);
+  added_.push_back({call, Clock::now()});
   Wake();
 }
 
@@ -119,7 +119,7 @@ void AsyncLoop::Close() {
     const MutexLock lock(mutex_);
     closing_ = true;
     on_ring.swap(on_ring_pending_);
-    added_.insert(added_.end(), held_.begin(), held_.end());
+    for (const auto& call : held_) added_.push_back({call, Clock::now()});
     held_.clear();
     if (thread_.joinable()) {
       Wake();
@@ -161,7 +161,7 @@ void AsyncLoop::End(std::shared_ptr<AsyncLoop> loop) {
 }
 
 void AsyncLoop::TakeInbox() {
-  std::vector<std::shared_ptr<TransferCall>> added;
+  std::vector<Added> added;
   std::vector<std::shared_ptr<TransferCall>> cancelled;
   std::vector<std::shared_ptr<TransferCall>> dropped;
   bool closing = false;
@@ -173,13 +173,13 @@ void AsyncLoop::TakeInbox() {
     dropped.swap(dropped_);
     closing = closing_;
   }
-  for (auto& call : added) {
+  for (auto& [call, when] : added) {
     TransferCall& begins = *call;
     calls_.emplace(&begins, std::move(call));
     if (closing) {
       begins.Abandon(Closed());
     } else {
-      begins.Begin();
+      begins.Begin(when);
     }
   }
   for (auto& call : dropped) {

@@ -111,7 +111,11 @@ class AsyncLoop : public std::enable_shared_from_this<AsyncLoop> {
   Alarm alarm_{*this};
   bool alarm_set_ ONECOPY_GUARDED_BY(mutex_) = false;
   bool closing_ ONECOPY_GUARDED_BY(mutex_) = false;
-  std::vector<std::shared_ptr<TransferCall>> added_ ONECOPY_GUARDED_BY(mutex_);
+  struct Added {
+    std::shared_ptr<TransferCall> call;
+    Clock::time_point when;
+  };
+  std::vector<Added> added_ ONECOPY_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<TransferCall>> cancelled_ ONECOPY_GUARDED_BY(mutex_);
   std::set<std::shared_ptr<TransferCall>> held_ ONECOPY_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<TransferCall>> dropped_ ONECOPY_GUARDED_BY(mutex_);  // of these

@@ -34,7 +34,8 @@ TransferCall::TransferCall(AsyncLoop& loop, std::shared_ptr<PendingTransfer> pen
 TransferCall::TransferCall(AsyncLoop& loop, std::shared_ptr<PendingTransfer> pending, TransferId id)
     : loop_(loop), pending_(std::move(pending)), id_(std::move(id)) {}
 
-void TransferCall::Begin() {
+void TransferCall::Begin(CallLimit::Clock::time_point asked) {
+  asked_ = asked;
   if (number_) {
     phase_ = Phase::kOnRing;
     return loop_.WatchRing(this);
@@ -47,7 +48,7 @@ void TransferCall::Attach() {
   Connection::Attempt attempt = [this] {
     const AsyncLoop::Waits waits(loop_);
     const CallLimit limit(limit_);
-    return connection().Try();
+    return connection().Try(asked_);
   }();
   if (attempt.session.ok()) {
     if (lost_.ok()) return BeginBy(*std::move(attempt.session));
@@ -60,9 +61,13 @@ void TransferCall::Attach() {
   if (!attempt.again) {
     return End(lost_.ok() ? attempt.session.status() : connection().Explain(*session_, lost_));
   }
+  AttachIn(Connection::kBetweenTries);
+}
+
+void TransferCall::AttachIn(std::chrono::milliseconds wait) {
   phase_ = Phase::kAway;
-  alarm_.Set(loop_.queue(), std::chrono::system_clock::now() + Connection::kBetweenTries,
-             static_cast<Event*>(this));
+  asked_ = CallLimit::Clock::now();
+  alarm_.Set(loop_.queue(), std::chrono::system_clock::now() + wait, static_cast<Event*>(this));
 }
 
 void TransferCall::BeginBy(SessionRef session) {
@@ -192,7 +197,8 @@ void TransferCall::OnFinished() {
       status_.ok() ? StoppedTelling(session_->Peer(), id_) : session_->Decode(status_);
   if (session_->GoesOnAfter(failure)) {
     lost_ = failure;
-    return Attach();
+    // After the same news for other transfers, so that one attempt serves all.
+    return AttachIn(std::chrono::milliseconds(0));
   }
   End(Unanswered(connection().ExplainTransfer(*session_, failure), id_));
 }

@@ -40,7 +40,8 @@ class TransferCall final : public Event {
   TransferCall(AsyncLoop& loop, std::shared_ptr<PendingTransfer> pending, TransferId id);
 
   // May block for as long as connecting to a new daemon takes, but not until there is one.
-  void Begin();
+  // `asked`: when the loop was told to begin it.
+  void Begin(CallLimit::Clock::time_point asked);
   void Cancel();
   // Ends it with that now; what is under way is left to itself.
   void Abandon(const Status& why);
@@ -74,6 +75,7 @@ class TransferCall final : public Event {
   // Connects, or tries again in a moment; then begins, or continues with the next process of a
   // daemon that has restarted.
   void Attach();
+  void AttachIn(std::chrono::milliseconds wait);
   void BeginBy(SessionRef session);
   void Create();
   void OnCreated();
@@ -92,6 +94,7 @@ class TransferCall final : public Event {
   std::optional<v1::CreateTransferRequest> wire_;
   TransferId id_;  // once known
   CallLimit::Time limit_;
+  CallLimit::Clock::time_point asked_;  // for a session
   SessionRef session_;
   Status lost_;                     // not OK: what the updates of an earlier session ended with
   grpc::Alarm alarm_;               // while no daemon answers

@@ -7,11 +7,13 @@
 #include <barrier>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "client/lib/attach/attach.h"
 #include "client/lib/session/connection.h"
 #include "client/lib/session/registered_memory.h"
 #include "onecopy/client.h"
@@ -24,12 +26,16 @@
 #include "tests/unit/client/client_fixture.h"
 #include "tests/unit/client/temp_dir.h"
 #include "transport/os/mapping.h"
+#include "transport/os/unix_socket.h"
 
 namespace attach_test {
 using onecopy::Client;
 using onecopy::Code;
 using onecopy::ConnectOptions;
 using onecopy::Status;
+using onecopy::client::CallLimit;
+using onecopy::client::Connection;
+using onecopy::client::Session;
 using onecopy::testing::ServedCluster;
 using onecopy::testing::TempDir;
 
@@ -251,6 +257,14 @@ struct Deserted {
     stranger = Listen(dir, SOCK_SEQPACKET);
   }
 
+  // How many have connected to the stranger since the last call.
+  size_t TakeConnections() const {
+    REQUIRE(::fcntl(stranger.get(), F_SETFL, O_NONBLOCK) == 0);
+    size_t count = 0;
+    while (os::UniqueFd(::accept(stranger.get(), nullptr, nullptr))) ++count;
+    return count;
+  }
+
   TempDir dir;
   std::optional<Client> client;
   os::UniqueFd stranger;
@@ -272,9 +286,7 @@ TEST_CASE("threads that find their daemon gone together attach once, and not one
   for (std::future<Status>& call : calls) {
     CHECK(call.get().reason() == onecopy::reasons::kDaemonUnreachable);
   }
-  int attached = 0;
-  REQUIRE(::fcntl(deserted.stranger.get(), F_SETFL, O_NONBLOCK) == 0);
-  while (os::UniqueFd(::accept(deserted.stranger.get(), nullptr, nullptr))) ++attached;
+  const size_t attached = deserted.TakeConnections();
   CHECK(attached >= 1);
   CHECK(attached < kThreads / 2);
 }
@@ -324,6 +336,144 @@ TEST_CASE("memory that is closed while its client attaches again is ended in the
   REQUIRE_OK(onecopy::client::EndRegistration(**connection, memory, &last));
   CHECK(last.name == "memory");
   CHECK(daemon.buffers().empty());
+}
+
+namespace {
+
+// Memory whose registrations the test looks at before they are made.
+class WatchedMemory final : public onecopy::client::RegisteredMemory {
+ public:
+  using Before = std::function<Status(Session& session)>;
+  WatchedMemory(const std::string& name, Before before)
+      : RegisteredMemory(name, kBytes), before_(std::move(before)) {}
+
+ private:
+  static constexpr uint64_t kBytes = 4096;
+
+  onecopy::Result<onecopy::BufferInfo> RegisterAs(Session& session,
+                                                  v1::RegisterBufferRequest request) override {
+    ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd fd, os::SealedMemfd("memory", kBytes));
+    ONECOPY_ASSIGN_OR_RETURN(const uint64_t handle, session.attach().PassDescriptor(fd.get()));
+    request.mutable_memfd()->set_fd_handle(handle);
+    ONECOPY_RETURN_IF_ERROR(before_(session));
+    return RegisterIn(session, std::move(request));
+  }
+
+  const Before before_;
+};
+
+// Holds the thread of east's engine until it is destroyed.
+class HeldEngine {
+ public:
+  explicit HeldEngine(ServedCluster& daemon) {
+    daemon.cluster()["east"].engine().loop().Post(
+        [ends = release_.get_future().share()] { ends.wait(); });
+  }
+  ~HeldEngine() { release_.set_value(); }
+
+ private:
+  std::promise<void> release_;
+};
+
+CallLimit::Time Soon() { return CallLimit::Clock::now() + std::chrono::milliseconds(50); }
+
+}  // namespace
+
+TEST_CASE("a registration that was not answered in time is not lost to its name") {
+  const TempDir dir;
+  ServedCluster daemon(dir.path());
+  const auto connection = Connection::Open({.run_dir = dir.path()});
+  REQUIRE_OK(connection);
+  std::optional<HeldEngine> held;
+  std::optional<CallLimit> limit;
+  bool first = true;
+  WatchedMemory memory("memory", [&](Session& /*session*/) {
+    if (std::exchange(first, false)) {
+      held.emplace(daemon);
+      limit.emplace(Soon());
+    }
+    return onecopy::OkStatus();
+  });
+  const auto session = (*connection)->Current();
+  REQUIRE_OK(session);
+  CHECK(memory.Register(**session).status().code() == Code::kDeadlineExceeded);
+  limit.reset();
+  held.reset();
+  daemon.AwaitBuffers(1);
+  SECTION("it is registered by the next try") {
+    const auto again = memory.Register(**session);
+    REQUIRE_OK(again);
+    CHECK(daemon.buffers().at(0).id == again->id);
+  }
+  SECTION("it ends with the memory") {
+    onecopy::BufferInfo last;
+    REQUIRE_OK(EndRegistration(**connection, memory, &last));
+    CHECK(daemon.buffers().empty());
+  }
+}
+
+TEST_CASE("what a thread had no time to register again is registered by the next one") {
+  const TempDir dir;
+  std::optional<ServedCluster> daemon(dir.path());
+  const auto connection = Connection::Open({.run_dir = dir.path()});
+  REQUIRE_OK(connection);
+  std::vector<std::shared_ptr<WatchedMemory>> memories;
+  for (const char* name : {"a", "b", "c"}) {
+    memories.push_back(std::make_shared<WatchedMemory>(name, [](Session& session) {
+      if (session.number() == 1 || !CallLimit::Current()) return onecopy::OkStatus();
+      std::this_thread::sleep_until(*CallLimit::Current());
+      return Status(Code::kDeadlineExceeded, onecopy::reasons::kDeadline, "too late");
+    }));
+    REQUIRE_OK(RegisterFirst(**connection, memories.back()));
+  }
+  daemon.reset();
+  daemon.emplace(dir.path());
+  {
+    const CallLimit limit(CallLimit::Clock::now() + std::chrono::seconds(2));
+    REQUIRE_OK((*connection)->Current());
+  }
+  CHECK((*connection)->registrations().info().lost.size() == 3);
+  REQUIRE_OK((*connection)->Current());
+  const onecopy::SessionInfo info = (*connection)->registrations().info();
+  CHECK(info.number == 2);
+  CHECK(info.restored.size() == 3);
+  CHECK(info.lost.empty());
+  CHECK(daemon->buffers().size() == 3);
+}
+
+TEST_CASE("futures that find their daemon gone attach once between them") {
+  constexpr size_t kFutures = 8;
+  Deserted deserted{std::chrono::seconds(1)};
+  std::vector<onecopy::TransferFuture> futures;
+  for (size_t i = 0; i < kFutures; ++i) {
+    auto future =
+        deserted.client->RunTransferAsync({.source = {"", "a"}, .destination = {"", "b"}});
+    REQUIRE_OK(future);
+    futures.push_back(*std::move(future));
+  }
+  for (onecopy::TransferFuture& future : futures) {
+    CHECK(future.Get().status().reason() == onecopy::reasons::kDaemonUnreachable);
+  }
+  const size_t attached = deserted.TakeConnections();
+  CHECK(attached >= 1);
+  CHECK(attached < kFutures / 2);
+}
+
+TEST_CASE("a daemon whose queue is full is told as one that has not answered by the deadline") {
+  const TempDir dir;
+  const os::UniqueFd listener = Listen(dir, SOCK_SEQPACKET);
+  std::vector<os::UniqueFd> queue;
+  for (auto next = os::ConnectUnix(dir / "attach.sock", SOCK_SEQPACKET); next.ok();
+       next = os::ConnectUnix(dir / "attach.sock", SOCK_SEQPACKET)) {
+    queue.push_back(*std::move(next));
+  }
+  const auto run_dir =
+      onecopy::client::FindRunDir(onecopy::client::RunDirHints::FromEnvironment(dir.path()));
+  const CallLimit limit(Soon());
+  const Status late =
+      onecopy::client::AttachSocket::Connect(run_dir, "test", std::chrono::minutes(1)).status();
+  CHECK(late.code() == Code::kDeadlineExceeded);
+  CHECK(late.reason() == onecopy::reasons::kDeadline);
 }
 
 }  // namespace attach_test

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
@@ -41,6 +43,29 @@ TEST_CASE("a listening Unix socket has exactly the mode asked for, whatever the 
   ::umask(before);
   REQUIRE_OK(listener);
   CHECK(ModeOf(folder / "s") == 0666);
+}
+
+TEST_CASE("a socket that takes the place of another one never has another mode") {
+  const TempFolder folder;
+  const std::string path = folder / "s";
+  REQUIRE_OK(os::ListenUnix(path, SOCK_STREAM, 0666, 4));
+  std::atomic<bool> over = false;
+  std::atomic<uint64_t> looks = 0;
+  uint64_t wrong = 0;
+  std::thread client([&] {
+    for (; !over; ++looks) {
+      struct stat facts {};
+      if (::stat(path.c_str(), &facts) != 0 || (facts.st_mode & 07777) != 0666) ++wrong;
+    }
+  });
+  const mode_t before = ::umask(0077);
+  for (int i = 0; i < 2000 || looks < 1000; ++i) {
+    if (!os::ListenUnix(path, SOCK_STREAM, 0666, 4).ok()) ++wrong;
+  }
+  ::umask(before);
+  over = true;
+  client.join();
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("a stale socket file is replaced, any other file is not") {
