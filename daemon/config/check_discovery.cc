@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/config/sections.h"
+#include "daemon/config/value_text.h"
 #include "transport/os/resolve.h"
 
 namespace onecopy::config {
@@ -66,7 +67,9 @@ class Checker {
       if (section.name != "discovery") continue;
       for (const SettingSpec& spec : section.keys) {
         for (const auto& [start, of] : kKinds) {
-          const bool set = line_of_("discovery." + spec.key) != 0;
+          const auto text = config_.texts.find("discovery." + spec.key);
+          const bool set = text != config_.texts.end() &&
+                           text->second != ValueText(spec.type, spec.fallback);
           if (!set || !spec.key.starts_with(start) || of == discovery_.kind) continue;
           Add(spec.key, "has no effect with kind = \"" + kind + "\": remove it, or set kind = \"" +
                             DiscoveryKinds()[static_cast<size_t>(of)] + "\"");
