@@ -68,8 +68,8 @@ class Checker {
       for (const SettingSpec& spec : section.keys) {
         for (const auto& [start, of] : kKinds) {
           const auto text = config_.texts.find("discovery." + spec.key);
-          const bool set = text != config_.texts.end() &&
-                           text->second != ValueText(spec.type, spec.fallback);
+          const bool set =
+              text != config_.texts.end() && text->second != ValueText(spec.type, spec.fallback);
           if (!set || !spec.key.starts_with(start) || of == discovery_.kind) continue;
           Add(spec.key, "has no effect with kind = \"" + kind + "\": remove it, or set kind = \"" +
                             DiscoveryKinds()[static_cast<size_t>(of)] + "\"");

@@ -219,7 +219,8 @@ void DnsServer::AnswerStream() {
   Append(&framed, answer);
   size_t sent = 0;
   while (sent < framed.size()) {
-    const ssize_t now = ::send(peer.get(), framed.data() + sent, framed.size() - sent, MSG_NOSIGNAL);
+    const ssize_t now =
+        ::send(peer.get(), framed.data() + sent, framed.size() - sent, MSG_NOSIGNAL);
     if (now <= 0) return;
     sent += static_cast<size_t>(now);
   }

@@ -67,11 +67,10 @@ void EtcdServer::Start() {
 }
 
 std::string EtcdServer::Control(std::vector<std::string> arguments) const {
-  std::vector<std::string> all = {"--endpoints", endpoint_, "--dial-timeout", "10s",
-                                  "--command-timeout", "30s"};
+  std::vector<std::string> all = {"--endpoints", endpoint_,           "--dial-timeout",
+                                  "10s",         "--command-timeout", "30s"};
   if (!tls_.ca.empty()) {
-    all.insert(all.end(),
-               {"--cacert", tls_.ca, "--cert", tls_.certificate, "--key", tls_.key});
+    all.insert(all.end(), {"--cacert", tls_.ca, "--cert", tls_.certificate, "--key", tls_.key});
   }
   all.insert(all.end(), arguments.begin(), arguments.end());
   Process command(ProcessOptions{.program = "/usr/bin/etcdctl",

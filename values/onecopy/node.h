@@ -95,7 +95,7 @@ struct DiscoveryInfo {
   Viability viability;     // whether the last attempt succeeded
   uint64_t peers = 0;      // discovered nodes that are peers
   uint64_t strangers = 0;  // discovered nodes that no section of [peers] lets in
-  uint64_t refused = 0;    // entries that are no node's, or whose address cannot be used
+  uint64_t refused = 0;    // entries without a node's name, or whose address cannot be used
   std::optional<WallTime> answer_time;  // of the last good answer; absent: there was none
 };
 

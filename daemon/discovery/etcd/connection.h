@@ -1,6 +1,7 @@
 // Calls of one server of etcd, by gRPC.
 #pragma once
 
+#include <etcd.grpc.pb.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
@@ -13,7 +14,6 @@
 #include <vector>
 
 #include "daemon/discovery/etcd/server.h"
-#include "etcd.grpc.pb.h"
 #include "onecopy/result.h"
 #include "transport/core/mutex.h"
 
