@@ -78,6 +78,8 @@ TEST_CASE("nodes find each other by SRV records and a node that leaves is not sh
     auto info = east.Connect().GetNode("west");
     return info.ok() && info->address == west->address() && info->state == NodeState::kConnected;
   });
+  // Until here, east may know west by its calls alone.
+  WaitUntil("east discovers west", [&] { return DiscoveryOf(east).peers == 1; });
   // The records go before the node: it stays as long as it answers.
   Serve(dns, {&east});
   WaitUntil("east does not discover west any more", [&] { return DiscoveryOf(east).peers == 0; });

@@ -96,14 +96,17 @@ void Peers::Configure(const std::vector<PeerOptions>& peers) {
   }
   for (const std::string& name : gone) Forget(name, "was taken out of the configuration");
   for (const auto& [name, options] : addressed) {
-    if (!peers_.contains(name) && options->discovered && peers_.size() >= kMaxPeers) continue;
+    const bool known = peers_.contains(name);
+    if (!known && options->discovered && peers_.size() >= kMaxPeers) continue;
     Peer& peer = Ensure(name, options->address);
+    // Others change often: one that is down, and was discovered before, is tried after its pause.
+    const bool waits = options->discovered && known && !peer.hidden;
     if (options->discovered) {
       Discovered(peer, options->address);
     } else {
       Configured(peer, options->address);
     }
-    if (peer.state == NodeState::kDisconnected) Greet(peer);
+    if (peer.state == NodeState::kDisconnected && !waits) Greet(peer);
   }
 }
 
