@@ -407,7 +407,7 @@ TEST_CASE("unlike versions of UCX are told for each peer") {
 TEST_CASE("two daemons of one name and a discovery that fails are told") {
   Facts facts = HealthyFactsWithoutDaemon();
   facts.daemon.answered = true;
-  facts.daemon.discovery = onecopy::DiscoveryInfo{.kind = "etcd"};
+  facts.daemon.discovery.emplace().kind = "etcd";
   CHECK(Diagnose(facts).Find("NAME_TAKEN_TWICE") == nullptr);
   CHECK(Diagnose(facts).Find("DISCOVERY_FAILS") == nullptr);
   facts.daemon.conflicts = {{"east", "10.0.0.1:7701", "10.0.0.2:7701", "west"}};
