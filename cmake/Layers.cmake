@@ -65,6 +65,9 @@ set(ONECOPY_LAYER_daemon_attach
 set(ONECOPY_LAYER_daemon_rpc
     daemon/engine daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec
     transport/core transport/os transport/tls)
+set(ONECOPY_LAYER_daemon_discovery
+    daemon/engine/api daemon/engine/base daemon/log transport/core transport/os transport/tls)
+set(ONECOPY_LAYER_daemon_discovery_etcd daemon/discovery daemon/log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_status daemon/engine/api transport/core transport/tls)
 set(ONECOPY_LAYER_daemon_metrics
     daemon/engine/api daemon/log daemon/status transport/core transport/os transport/tls)
@@ -123,5 +126,5 @@ set(ONECOPY_PROGRAM_daemon transport/core transport/os transport/shim transport/
 
 # The only folders that see gRPC.
 set(ONECOPY_GRPC_FOLDERS
-    daemon/rpc client/lib client/lib/calls client/lib/ring client/lib/session client/lib/memory client/lib/transfers
+    daemon/discovery/etcd daemon/rpc client/lib client/lib/calls client/lib/ring client/lib/session client/lib/memory client/lib/transfers
     client/lib/arrivals)

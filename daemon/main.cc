@@ -19,6 +19,7 @@
 #include "daemon/config/config.h"
 #include "daemon/config/sections.h"
 #include "daemon/configured.h"
+#include "daemon/discovered_peers.h"
 #include "daemon/engine/engine.h"
 #include "daemon/log/audit.h"
 #include "daemon/log/log.h"
@@ -173,7 +174,8 @@ engine::Options EngineOptions(const Configured& configured, Topology topology) {
 // Ends what serves, in the order in which nothing can ask what is gone: clients, peers, engine.
 void DrainAndStop(engine::Engine& engine, attach::AttachServer& attach,
                   const std::vector<rpc::ApiServer*>& apis, rpc::PeerServer& peers,
-                  ServedMetrics& metrics, std::chrono::milliseconds drain_timeout) {
+                  ServedMetrics& metrics, DiscoveredPeers& discovered,
+                  std::chrono::milliseconds drain_timeout) {
   TellStopping(drain_timeout + std::chrono::seconds(15));
   for (rpc::ApiServer* api : apis) api->Drain();
   peers.Drain();
@@ -189,6 +191,7 @@ void DrainAndStop(engine::Engine& engine, attach::AttachServer& attach,
     end_waiting();
   });
   waiting.wait();
+  discovered.Stop();
   attach.Stop();
   for (rpc::ApiServer* api : apis) api->Stop();
   metrics.Stop();
@@ -244,6 +247,8 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   engine::Options options = EngineOptions(configured, std::move(topology));
   options.holder = holder.get();
   options.metrics = [&metrics] { return metrics.Info(); };
+  DiscoveredPeers discovered(configured);
+  options.discovery = [&discovered] { return discovered.State(); };
   engine::Engine engine(std::move(options), std::move(memories), std::move(links), dialer,
                         std::move(stores));
   dialer.AnswerOn(engine.loop());
@@ -310,6 +315,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
                                   &engine.rings(), &engine.slabs(), &engine.mappings()));
 
   engine.Start(peers->address().ToString());
+  discovered.Start(engine, peers->address().ToString());
   BeginWatchdog(engine.loop());
   guard.reset();
   metrics.Start(engine, configured.trust);
@@ -336,10 +342,10 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
 
   TellOwnLimits(config.slot_bytes * config.slots);
 
-  Reloader reloader(line, schema, configured, engine);
+  Reloader reloader(line, schema, configured, engine, discovered);
   const int signal = ServeUntilTold(reloader, status);
   log::Info("stopping", {{"signal", signal}});
-  DrainAndStop(engine, *attach, apis, *peers, metrics, config.drain_timeout);
+  DrainAndStop(engine, *attach, apis, *peers, metrics, discovered, config.drain_timeout);
   return OkStatus();
 }
 

@@ -48,12 +48,13 @@ std::vector<engine::ExportOptions> ExportsOf(const config::Config& config) {
 }
 
 Reloader::Reloader(CommandLine line, config::Schema schema, const Configured& running,
-                   engine::Engine& engine)
+                   engine::Engine& engine, DiscoveredPeers& peers)
     : line_(std::move(line)),
       schema_(std::move(schema)),
       running_(running.config),
       trust_(running.trust),
       engine_(engine),
+      peers_(peers),
       next_read_(Clock::now() + running.config.tls.reload) {}
 
 void Reloader::Reload() {
@@ -71,7 +72,7 @@ void Reloader::Apply(const config::Config& wanted) {
   const config::Changes changes = config::Compare(running_, wanted);
   const std::string level = running_.log_level;
   running_ = config::Merge(running_, wanted);
-  engine_.SetPeers(PeersOf(running_));
+  peers_.Configure(running_);
   engine_.SetExports(ExportsOf(running_));
   SetLogLevel(level);
   log::Info("the configuration was reloaded",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/configured.h"
+#include "daemon/discovered_peers.h"
 #include "daemon/engine/engine.h"
 
 namespace onecopy {
@@ -21,7 +22,7 @@ std::vector<engine::ExportOptions> ExportsOf(const config::Config& config);
 class Reloader {
  public:
   Reloader(CommandLine line, config::Schema schema, const Configured& running,
-           engine::Engine& engine);
+           engine::Engine& engine, DiscoveredPeers& peers);
 
   // Reads the configuration again: peers, exports, certificates and the log's level count at once;
   // the log says what has changed, and what waits for another start. A file that is wrong changes
@@ -47,6 +48,7 @@ class Reloader {
   config::Config running_;
   const std::shared_ptr<tls::Trust> trust_;  // null without [tls]
   engine::Engine& engine_;
+  DiscoveredPeers& peers_;
   Clock::time_point next_read_;
   Clock::time_point next_warning_{};
   std::string last_failure_;  // to read certificates, so that each is told once

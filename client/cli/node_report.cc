@@ -148,6 +148,18 @@ void PrintNode(std::ostream& out, const NodeInfo& node) {
     }
     table.Add({"metrics", text});
   }
+  for (const NameConflict& conflict : node.conflicts) {
+    table.Add(
+        {"name taken", conflict.name + ": at " + conflict.address + " and at " + conflict.other});
+  }
+  if (node.discovery && node.discovery->kind != "static") {
+    const DiscoveryInfo& discovery = *node.discovery;
+    std::string text = discovery.kind + ", " + std::to_string(discovery.peers) + " peers, " +
+                       std::to_string(discovery.strangers) + " not in [peers], " +
+                       std::to_string(discovery.refused) + " refused";
+    if (!discovery.viability.viable) Append(text, discovery.viability.detail);
+    table.Add({"discovery", text});
+  }
   for (const AccountInfo& account : node.accounts) {
     uint64_t bytes = 0;
     std::string what;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "onecopy/capability.h"
+#include "onecopy/node.h"
 #include "onecopy/topology.h"
 
 namespace onecopy::doctor {
@@ -168,8 +169,10 @@ struct Daemon {
   std::string run_dir;
   NodeCapability capabilities;
   std::vector<Peer> peers;
-  std::vector<Expiry> expiries;      // of what its [tls] names
-  std::optional<Viability> metrics;  // whether they are served; empty: not told
+  std::vector<Expiry> expiries;                     // of what its [tls] names
+  std::optional<Viability> metrics;                 // whether they are served; empty: not told
+  std::vector<onecopy::NameConflict> conflicts;     // names that two daemons have
+  std::optional<onecopy::DiscoveryInfo> discovery;  // empty: not told
   bool draining = false;
   std::chrono::system_clock::time_point now = {};  // when it answered
 };

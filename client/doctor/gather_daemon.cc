@@ -138,6 +138,8 @@ void AddDaemon(const GatherOptions& options, Facts& facts) {
   facts.daemon.capabilities = own->capabilities.value_or(NodeCapability());
   facts.daemon.now = std::chrono::system_clock::now();
   if (own->metrics) facts.daemon.metrics = own->metrics->viability;
+  facts.daemon.conflicts = own->conflicts;
+  facts.daemon.discovery = own->discovery;
   facts.daemon.draining = own->state == NodeState::kDraining;
   for (const onecopy::Expiry& expiry : own->expiries) {
     facts.daemon.expiries.push_back(

@@ -136,6 +136,22 @@ void EvaluateService(const Facts& facts, Findings& findings) {
     findings.Add("METRICS_NOT_SERVED", Severity::kNote, metrics->reason + ", " + metrics->detail,
                  metrics->remedy);
   }
+  for (const NameConflict& conflict : facts.daemon.conflicts) {
+    const std::string teller =
+        conflict.told_by.empty() ? std::string() : " (seen by " + conflict.told_by + ")";
+    findings.Add("NAME_TAKEN_TWICE", Severity::kBlocks,
+                 "two daemons have the name " + conflict.name + ": at " + conflict.address +
+                     " and at " + conflict.other + teller,
+                 "give every node its own name (name in its configuration), or stop one of the "
+                 "two daemons");
+  }
+  const std::optional<DiscoveryInfo>& discovery = facts.daemon.discovery;
+  if (discovery && !discovery->viability.viable) {
+    findings.Add("DISCOVERY_FAILS", Severity::kNote,
+                 discovery->kind + ": " + discovery->viability.reason + ", " +
+                     discovery->viability.detail + "; peers that are known already stay known",
+                 discovery->viability.remedy);
+  }
   if (facts.daemon.draining) {
     findings.Add("NODE_DRAINS", Severity::kNote,
                  "this node drains: it takes no new transfers, of clients or peers",

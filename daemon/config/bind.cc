@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "daemon/config/check.h"
+#include "daemon/config/check_discovery.h"
 #include "daemon/config/file_user.h"
 #include "daemon/config/read_section.h"
 #include "daemon/config/sections.h"
@@ -29,6 +30,7 @@ class Binder {
       sections_[spec.name] = ReadSection(TableOf(spec.name), spec.name, spec.keys, {}, problems_);
     }
     SetOwn();
+    SetDiscovery();
     ReadPeers();
     ReadExports();
     SetTexts();
@@ -115,6 +117,34 @@ class Binder {
     config_.heartbeat = peering.Duration("heartbeat");
     config_.reconnect_delay_min = peering.Duration("reconnect_delay_min");
     config_.reconnect_delay_max = peering.Duration("reconnect_delay_max");
+  }
+
+  void SetDiscovery() {
+    const Settings& settings = sections_.at("discovery").settings;
+    Discovery& to = config_.discovery;
+    to.kind = static_cast<DiscoveryKind>(Choice("discovery", "kind", DiscoveryKinds()));
+    if (!settings.Text("advertise").empty()) to.advertise = Address("discovery", "advertise");
+    to.dns_name = settings.Text("dns_name");
+    if (!settings.Text("dns_server").empty()) to.dns_server = Address("discovery", "dns_server");
+    for (const std::string& text : settings.TextList("etcd_endpoints")) {
+      const std::optional<EtcdEndpoint> endpoint = ParseEtcdEndpoint(text);
+      if (endpoint) {
+        to.etcd_endpoints.push_back(*endpoint);
+      } else {
+        Complain("discovery", "etcd_endpoints",
+                 "\"" + text +
+                     "\" is not a server of etcd: write https://HOST:PORT, or "
+                     "http://HOST:PORT without encryption");
+      }
+    }
+    to.etcd_prefix = settings.Text("etcd_prefix");
+    if (!to.etcd_prefix.ends_with('/')) to.etcd_prefix += '/';
+    to.etcd_lease = settings.Duration("etcd_lease");
+    to.etcd_ca = settings.Text("etcd_ca");
+    to.etcd_certificate = settings.Text("etcd_certificate");
+    to.etcd_key = settings.Text("etcd_key");
+    to.etcd_user = settings.Text("etcd_user");
+    to.etcd_password_file = settings.Text("etcd_password_file");
   }
 
   void SetLimits(const Settings& limits) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/config/check_discovery.h"
 #include "daemon/config/file_user.h"
 #include "daemon/config/sections.h"
 #include "onecopy/reasons.h"
@@ -141,6 +142,7 @@ void CheckWhole(const Config& config, const KeyLines& line_of, Problems& problem
   CheckApi(config, line_of, problems);
   CheckMetrics(config, line_of, problems);
   CheckHolder(config.holder, line_of, problems);
+  CheckDiscovery(config, line_of, problems);
   if (!config.lanes && config.listen.port == UINT16_MAX) {
     problems.Add(line_of("listen"), "lanes must be set: listen has the last port, 65535");
   }

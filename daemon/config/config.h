@@ -60,6 +60,39 @@ struct Export {
   friend bool operator==(const Export&, const Export&) = default;
 };
 
+// How this node learns the addresses of others, beside those of [peers].
+enum class DiscoveryKind {
+  kStatic,  // not at all
+  kDns,
+  kEtcd,
+};
+
+// One server of etcd.
+struct EtcdEndpoint {
+  bool tls = false;
+  os::HostPort where;
+
+  friend bool operator==(const EtcdEndpoint&, const EtcdEndpoint&) = default;
+};
+
+// [discovery]. What is of another kind than `kind` has its default.
+struct Discovery {
+  DiscoveryKind kind = DiscoveryKind::kStatic;
+  std::optional<os::HostPort> advertise;  // absent: where the daemon listens
+  std::string dns_name;
+  std::optional<os::HostPort> dns_server;  // absent: those of /etc/resolv.conf
+  std::vector<EtcdEndpoint> etcd_endpoints;
+  std::string etcd_prefix;  // ends with '/'
+  std::chrono::milliseconds etcd_lease{0};
+  std::string etcd_ca;  // PEM files, read when the daemon connects
+  std::string etcd_certificate;
+  std::string etcd_key;
+  std::string etcd_user;
+  std::string etcd_password_file;
+
+  friend bool operator==(const Discovery&, const Discovery&) = default;
+};
+
 // How much one user may have at a time, and all together.
 struct Limit {
   uint64_t each = 0;
@@ -118,6 +151,7 @@ struct Config {
   Tls tls;
   std::map<std::string, Peer> peers;      // by name or pattern: no other node may be a peer
   std::map<std::string, Export> exports;  // by name
+  Discovery discovery;
 
   std::string log_level;
   LogFormat log_format = LogFormat::kAuto;

@@ -43,6 +43,54 @@ void AddLimit(std::vector<SettingSpec>* keys, const std::string& name, const Lim
                          "The same limit for all users together."));
 }
 
+SectionSpec DiscoverySection() {
+  SectionSpec section{"discovery",
+                      "How this node learns the addresses of its peers, so that not every node's "
+                      "configuration must name every other node. A discovered node is a peer only "
+                      "if a section of [peers] has its name or a pattern that matches it. An "
+                      "address in [peers] takes precedence over a discovered one.",
+                      {}};
+  std::vector<SettingSpec>& keys = section.keys;
+  keys.push_back(Text("kind", "static",
+                      "static: only the addresses in [peers]; dns: from a DNS name that lists all "
+                      "nodes; etcd: each node writes its address to etcd (version 3)."));
+  keys.push_back(Text("advertise", "",
+                      "HOST:PORT at which other nodes reach this daemon. With etcd, it must be set "
+                      "if listen has no particular address (0.0.0.0 or ::). Empty: where the "
+                      "daemon listens."));
+  keys.push_back(Text("dns_name", "",
+                      "The name to look up. If it begins with _, its SRV records: each gives a "
+                      "node's port and, as its target's first label, the node's name. Otherwise "
+                      "its A and AAAA records: the port is that of listen, and the node's name is "
+                      "that of the certificate that answers there, so [tls] must be set."));
+  keys.push_back(Text("dns_server", "",
+                      "HOST:PORT of the DNS server to ask, an IPv4 address. Empty: the servers in "
+                      "/etc/resolv.conf."));
+  keys.push_back({.key = "etcd_endpoints",
+                  .type = SettingType::kTextList,
+                  .fallback = std::vector<std::string>(),
+                  .doc = "The servers of etcd, as \"https://10.0.0.1:2379\". The daemon uses one "
+                         "at a time and tries the next one if it fails."});
+  keys.push_back(Text("etcd_prefix", "/onecopy/nodes/",
+                      "Where the nodes' keys are. Clusters that share one etcd need different "
+                      "prefixes."));
+  keys.push_back(Number("etcd_lease", SettingType::kDuration, 10 * kSecond,
+                        {2 * kSecond, 600 * kSecond},
+                        "How long this node's entry stays in etcd after the daemon was killed or "
+                        "was cut off; at least 2 s."));
+  keys.push_back(Text("etcd_ca", "",
+                      "Certificates of the CAs that sign the certificates of etcd's servers. Must "
+                      "be set for https."));
+  keys.push_back(Text("etcd_certificate", "",
+                      "This daemon's certificate as a client of etcd, if etcd asks for one."));
+  keys.push_back(Text("etcd_key", "", "The private key of etcd_certificate."));
+  keys.push_back(Text("etcd_user", "", "User of etcd, if its authentication is on."));
+  keys.push_back(Text("etcd_password_file", "",
+                      "File whose first line is that user's password. The daemon reads it each "
+                      "time it connects."));
+  return section;
+}
+
 SectionSpec LimitsSection() {
   SectionSpec section{"limits",
                       "What one user of this node may use at a time, so that no user can exhaust "
@@ -310,6 +358,7 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
         Number("reconnect_delay_max", kDuration, 10 * kSecond, {10, 3600 * kSecond},
                "The longest such pause.")}},
   };
+  sections.push_back(DiscoverySection());
   sections.push_back(LimitsSection());
   SectionSpec libraries{
       "libraries", "Paths of vendors' libraries to use instead of the system's.", {}};
@@ -348,6 +397,11 @@ std::vector<SectionSpec> SectionsToRead(const Schema& schema) {
 const std::vector<std::string>& LogLevels() {
   static const std::vector<std::string> levels = {"debug", "info", "warning", "error"};
   return levels;
+}
+
+const std::vector<std::string>& DiscoveryKinds() {
+  static const std::vector<std::string> kinds = {"static", "dns", "etcd"};
+  return kinds;
 }
 
 const std::vector<std::string>& AuditLevels() {

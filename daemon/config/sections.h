@@ -51,6 +51,8 @@ const std::vector<LimitKey>& LimitKeys();
 // What `log.level` and `log.format` may be.
 const std::vector<std::string>& LogLevels();
 const std::vector<std::string>& LogFormats();  // in the order of LogFormat
+// What `discovery.kind` may be, in the order of DiscoveryKind.
+const std::vector<std::string>& DiscoveryKinds();
 // What `audit.level` may be, from the fewest records to the most.
 const std::vector<std::string>& AuditLevels();
 

@@ -1,5 +1,6 @@
 #include "daemon/engine/client_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/engine/base/names.h"
@@ -342,6 +343,23 @@ void ClientService::SendMessage(const Principal& who, MessageRequest request, St
       });
 }
 
+namespace {
+
+constexpr size_t kMostConflicts = 64;
+
+// Those of other daemons that are not told yet.
+void AddConflicts(std::vector<NameConflict> more, std::vector<NameConflict>& conflicts) {
+  for (NameConflict& one : more) {
+    const bool told = std::any_of(conflicts.begin(), conflicts.end(), [&](const NameConflict& has) {
+      return has.name == one.name && has.other == one.other;
+    });
+    if (!told) conflicts.push_back(std::move(one));
+  }
+  if (conflicts.size() > kMostConflicts) conflicts.resize(kMostConflicts);
+}
+
+}  // namespace
+
 NodeInfo ClientService::DescribeSelf() const {
   const Introduction self = needs_.peers.Introduce();
   NodeInfo info;
@@ -364,6 +382,12 @@ NodeInfo ClientService::DescribeSelf() const {
   const Options& options = needs_.context.options;
   if (options.expiries) info.expiries = options.expiries();
   if (options.metrics) info.metrics = options.metrics();
+  info.conflicts = needs_.peers.conflicts();
+  if (options.discovery) {
+    DiscoveryState discovery = options.discovery();
+    info.discovery = std::move(discovery.info);
+    AddConflicts(std::move(discovery.conflicts), info.conflicts);
+  }
   return info;
 }
 

@@ -34,6 +34,12 @@ Figures FiguresReader::Read() {
   figures.probes_failed = needs_.probes.failed();
   figures.quotas = context.ledger.Quotas();
   if (context.options.expiries) figures.expiries = context.options.expiries();
+  figures.conflicts = needs_.peers.conflicts();
+  if (context.options.discovery) {
+    DiscoveryState discovery = context.options.discovery();
+    figures.discovery = std::move(discovery.info);
+    for (NameConflict& one : discovery.conflicts) figures.conflicts.push_back(std::move(one));
+  }
   return figures;
 }
 

@@ -139,6 +139,26 @@ void AddDaemon(const Figures& figures, Families& families) {
   families.push_back(expiry.Take());
 }
 
+void AddDiscovery(const Figures& figures, Families& families) {
+  families.push_back(One(Gauge("onecopy_name_conflicts",
+                               "Names that two daemons have at the same time, as far as this "
+                               "daemon knows."),
+                         static_cast<double>(figures.conflicts.size())));
+  const DiscoveryInfo discovery = figures.discovery.value_or(DiscoveryInfo());
+  families.push_back(
+      One(Gauge("onecopy_discovery_working", "1 if the last attempt to discover nodes succeeded."),
+          discovery.viability.viable ? 1 : 0));
+  families.push_back(
+      One(Gauge("onecopy_discovery_answer_timestamp_seconds",
+                "When the last good answer of etcd or DNS came, in Unix time; 0: there was none."),
+          discovery.answer_time ? UnixSeconds(*discovery.answer_time) : 0));
+  Family entries = Gauge("onecopy_discovery_entries", "Discovered entries, by what they are.");
+  entries.Add({{"state", "peer"}}, discovery.peers);
+  entries.Add({{"state", "stranger"}}, discovery.strangers);
+  entries.Add({{"state", "refused"}}, discovery.refused);
+  families.push_back(entries.Take());
+}
+
 void AddTransfers(const TransferFigures& transfers, Families& families) {
   Family ended = Counter("onecopy_transfers_total", "Transfers that have ended.");
   for (const auto& [key, count] : transfers.ended) {
@@ -340,6 +360,7 @@ void AddProbes(const Figures& figures, Families& families) {
 std::vector<MetricFamily> FamiliesOf(const Figures& figures) {
   Families families;
   AddDaemon(figures, families);
+  AddDiscovery(figures, families);
   AddTransfers(figures.transfers, families);
   AddPaths(figures.transfers, families);
   AddSlots(figures, families);

@@ -82,6 +82,8 @@ Result<engine::HelloRequest> Parse(const v1::HelloRequest& in) {
   ONECOPY_ASSIGN_OR_RETURN(value.self, ParseIntroduction(in.self(), at / "self"));
   value.known_generation = in.known_generation();
   value.known_boot_id = in.known_boot_id();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.namesake(), at / "namesake"));
+  value.namesake = in.namesake();
   return value;
 }
 
@@ -89,17 +91,20 @@ void Print(const engine::HelloRequest& value, v1::HelloRequest* out) {
   PrintIntroduction(value.self, out->mutable_self());
   out->set_known_generation(value.known_generation);
   out->set_known_boot_id(value.known_boot_id);
+  out->set_namesake(ToUtf8(value.namesake));
 }
 
 Result<engine::HelloReply> Parse(const v1::HelloResponse& in) {
   const Field at;
   if (!in.has_self()) return BadField(at / "self", "is missing");
   ONECOPY_ASSIGN_OR_RETURN(engine::Introduction self, ParseIntroduction(in.self(), at / "self"));
-  return engine::HelloReply{std::move(self)};
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.namesake(), at / "namesake"));
+  return engine::HelloReply{std::move(self), in.namesake()};
 }
 
 void Print(const engine::HelloReply& value, v1::HelloResponse* out) {
   PrintIntroduction(value.self, out->mutable_self());
+  out->set_namesake(ToUtf8(value.namesake));
 }
 
 Result<engine::ReserveRequest> Parse(const v1::ReserveRequest& in) {

@@ -75,6 +75,20 @@ void AddPeers(const engine::Figures& figures, Findings& findings) {
   }
 }
 
+void AddDiscovery(const engine::Figures& figures, Findings& findings) {
+  for (const NameConflict& conflict : figures.conflicts) {
+    findings.Add("NAME_TAKEN_TWICE", Severity::kBlocks,
+                 "two daemons have the name " + conflict.name + ": at " + conflict.address +
+                     " and at " + conflict.other,
+                 "give every node its own name, or stop one of the two");
+  }
+  if (figures.discovery && !figures.discovery->viability.viable) {
+    findings.Add("DISCOVERY_FAILS", Severity::kNote,
+                 figures.discovery->kind + ": " + figures.discovery->viability.detail,
+                 figures.discovery->viability.remedy);
+  }
+}
+
 void AddCertificates(const Seen& seen, Findings& findings) {
   for (const Expiry& expiry : seen.figures->expiries) {
     if (!tls::EndsSoon({expiry.what, expiry.file, expiry.begin_time, expiry.expire_time},
@@ -145,6 +159,7 @@ std::vector<Finding> FindingsOf(const Seen& seen) {
                  "`onecopy node undrain` ends that");
   }
   AddPeers(*seen.figures, findings);
+  AddDiscovery(*seen.figures, findings);
   AddCertificates(seen, findings);
   AddShortages(*seen.figures, findings);
   if (seen.figures->status) AddDevices(*seen.figures->status, findings);

@@ -121,6 +121,8 @@ Result<ProbeInfo> Parse(const v1::Probe& in, const Field& at);
 Result<PathRateInfo> Parse(const v1::PathRate& in, const Field& at);
 Result<Expiry> Parse(const v1::Expiry& in, const Field& at);
 Result<AccountInfo> Parse(const v1::Account& in, const Field& at);
+Result<NameConflict> Parse(const v1::NameConflict& in, const Field& at);
+Result<DiscoveryInfo> Parse(const v1::Discovery& in, const Field& at);
 Result<NodeInfo> Parse(const v1::Node& in, const Field& at);
 Result<ExportInfo> Parse(const v1::Export& in, const Field& at);
 void Print(const NodeCapability& value, v1::Capabilities* out);
@@ -128,6 +130,8 @@ void Print(const ProbeInfo& value, v1::Probe* out);
 void Print(const PathRateInfo& value, v1::PathRate* out);
 void Print(const Expiry& value, v1::Expiry* out);
 void Print(const AccountInfo& value, v1::Account* out);
+void Print(const NameConflict& value, v1::NameConflict* out);
+void Print(const DiscoveryInfo& value, v1::Discovery* out);
 void Print(const NodeInfo& value, v1::Node* out);
 void Print(const ExportInfo& value, v1::Export* out);
 

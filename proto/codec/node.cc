@@ -408,6 +408,46 @@ void Print(const AccountInfo& value, v1::Account* out) {
   }
 }
 
+Result<NameConflict> Parse(const v1::NameConflict& in, const Field& at) {
+  for (const auto& [text, name] : {std::pair<const std::string&, const char*>{in.name(), "name"},
+                                   {in.address(), "address"},
+                                   {in.other(), "other"},
+                                   {in.told_by(), "told_by"}}) {
+    ONECOPY_RETURN_IF_ERROR(CheckText(text, at / name));
+  }
+  return NameConflict{in.name(), in.address(), in.other(), in.told_by()};
+}
+
+void Print(const NameConflict& value, v1::NameConflict* out) {
+  out->set_name(ToUtf8(value.name));
+  out->set_address(ToUtf8(value.address));
+  out->set_other(ToUtf8(value.other));
+  out->set_told_by(ToUtf8(value.told_by));
+}
+
+Result<DiscoveryInfo> Parse(const v1::Discovery& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.kind(), at / "kind"));
+  DiscoveryInfo value;
+  value.kind = in.kind();
+  ONECOPY_ASSIGN_OR_RETURN(value.viability, ParseViability(in.viability(), at / "viability"));
+  value.peers = in.peers();
+  value.strangers = in.strangers();
+  value.refused = in.refused();
+  if (in.has_answer_time()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.answer_time, Parse(in.answer_time(), at / "answer_time"));
+  }
+  return value;
+}
+
+void Print(const DiscoveryInfo& value, v1::Discovery* out) {
+  out->set_kind(ToUtf8(value.kind));
+  PrintViability(value.viability, out->mutable_viability());
+  out->set_peers(value.peers);
+  out->set_strangers(value.strangers);
+  out->set_refused(value.refused);
+  if (value.answer_time) Print(*value.answer_time, out->mutable_answer_time());
+}
+
 Result<NodeInfo> Parse(const v1::Node& in, const Field& at) {
   for (const auto& [text, name] :
        {std::pair(&in.name(), "name"), std::pair(&in.address(), "address"),
@@ -447,6 +487,10 @@ Result<NodeInfo> Parse(const v1::Node& in, const Field& at) {
     ONECOPY_ASSIGN_OR_RETURN(info.viability,
                              ParseViability(in.metrics().viability(), metrics / "viability"));
   }
+  ONECOPY_ASSIGN_OR_RETURN(value.conflicts, ParseEach(in.conflicts(), at / "conflicts", parse));
+  if (in.has_discovery()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.discovery, Parse(in.discovery(), at / "discovery"));
+  }
   return value;
 }
 
@@ -473,6 +517,8 @@ void Print(const NodeInfo& value, v1::Node* out) {
     out->mutable_metrics()->set_address(ToUtf8(value.metrics->address));
     PrintViability(value.metrics->viability, out->mutable_metrics()->mutable_viability());
   }
+  for (const NameConflict& conflict : value.conflicts) Print(conflict, out->add_conflicts());
+  if (value.discovery) Print(*value.discovery, out->mutable_discovery());
 }
 
 Result<ExportInfo> Parse(const v1::Export& in, const Field& at) {

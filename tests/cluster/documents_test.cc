@@ -60,6 +60,8 @@ constexpr Known kBlocks[] = {
     {"docs/operate.md", "onecopy cert init-ca authority", kElsewhere,
      "README's two machines have theirs so"},
     {"docs/operate.md", "onecopy node drain --wait", kTyped},
+    {"docs/operate.md", "[peers.\"gpu-*\"]", kNothingToType, "lines of a file"},
+    {"docs/operate.md", "[discovery]", kNothingToType, "lines of a file"},
     {"docs/measurements/README.md", "onecopy-bench run --filter 'peer gpu to gpu*'", kNeeds,
      "two GPUs"},
     {"docs/rdma.md", "sudo onecopy doctor", kNeeds,

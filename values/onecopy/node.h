@@ -81,6 +81,24 @@ struct MetricsInfo {
   Viability viability;  // whether they are served
 };
 
+// Two daemons that have one name and answer at the same time.
+struct NameConflict {
+  std::string name;
+  std::string address;  // HOST:PORT of the one that this node keeps to
+  std::string other;    // and of the other one
+  std::string told_by;  // the node that found it, or "etcd"; empty: this node
+};
+
+// How a daemon learns the addresses of its peers, beside those of its configuration.
+struct DiscoveryInfo {
+  std::string kind;        // "static", "dns", "etcd"
+  Viability viability;     // whether the last attempt succeeded
+  uint64_t peers = 0;      // discovered nodes that are peers
+  uint64_t strangers = 0;  // discovered nodes that no section of [peers] lets in
+  uint64_t refused = 0;    // entries without a node's name, or whose address cannot be used
+  std::optional<WallTime> answer_time;  // of the last good answer; absent: there was none
+};
+
 struct NodeInfo {
   std::string name;
   bool self = false;  // the node that the client is attached to
@@ -102,7 +120,9 @@ struct NodeInfo {
   std::vector<Expiry> expiries = {};  // of the client's own node, with [tls]; the soonest first
   // Likewise, shown only to administrators: the 100 payers for which it keeps most.
   std::vector<AccountInfo> accounts = {};
-  std::optional<MetricsInfo> metrics = {};  // of the client's own node
+  std::optional<MetricsInfo> metrics = {};      // of the client's own node
+  std::vector<NameConflict> conflicts = {};     // that it knows of, likewise
+  std::optional<DiscoveryInfo> discovery = {};  // likewise
 };
 
 // A folder of a node, whose files the caller may copy from or to by their paths,

@@ -157,6 +157,26 @@ Json ToJson(const NodeInfo& node) {
     document["metrics"] = {{"address", node.metrics->address},
                            {"viability", ViabilityToJson(node.metrics->viability)}};
   }
+  if (node.self) {
+    document["conflicts"] = Json::array();
+    for (const NameConflict& conflict : node.conflicts) {
+      document["conflicts"].push_back({{"name", conflict.name},
+                                       {"address", conflict.address},
+                                       {"other", conflict.other},
+                                       {"told_by", conflict.told_by}});
+    }
+  }
+  if (node.discovery) {
+    const DiscoveryInfo& discovery = *node.discovery;
+    document["discovery"] = {
+        {"kind", discovery.kind},
+        {"viability", ViabilityToJson(discovery.viability)},
+        {"peers", discovery.peers},
+        {"strangers", discovery.strangers},
+        {"refused", discovery.refused},
+        {"answer_time",
+         discovery.answer_time ? Json(FormatTime(*discovery.answer_time)) : Json(nullptr)}};
+  }
   if (!node.capabilities.has_value()) return document;
   document["host"] = node.capabilities->host;
   document["memories"] = Json::array();

@@ -212,7 +212,9 @@ struct Figures {
   uint64_t probes_failed = 0;
   std::vector<QuotaFigures> quotas;
   std::vector<Expiry> expiries;
-  std::optional<StatusFigures> status;  // where it was asked for
+  std::optional<DiscoveryInfo> discovery;  // where nodes are discovered
+  std::vector<NameConflict> conflicts;     // names that two daemons have
+  std::optional<StatusFigures> status;     // where it was asked for
 };
 
 }  // namespace onecopy::engine

@@ -38,10 +38,14 @@ struct HelloRequest {
   Introduction self;
   uint64_t known_generation = 0;
   std::string known_boot_id;
+  std::string namesake = {};  // as in HelloReply, of the called node
 };
 
 struct HelloReply {
   Introduction self;
+  // Where another daemon with the caller's name is, which answers at the same time; empty: none is
+  // known.
+  std::string namesake = {};
 };
 
 // What one part of a transfer of several buffers reads.

@@ -26,6 +26,9 @@ struct PeerOptions {
   // How much memory its users may have had allocated here, all together; absent: as much as users
   // of this node where they are the same, else none.
   std::optional<uint64_t> create_bytes = {};
+  // Nothing but where a node is, which [peers] lets in by another entry: this one gives no rights,
+  // and does not disturb a connection that works. Its name is no pattern.
+  bool discovered = false;
 };
 
 // Of the users that a right is given to: one or all, of a node or of several, by a pattern with *
@@ -43,6 +46,11 @@ struct ExportOptions {
   std::vector<ExportUser> write;
   uint32_t mode = 0640;         // of a new file
   bool follow_beneath = false;  // symbolic links that stay below the folder lead on
+};
+
+struct DiscoveryState {
+  DiscoveryInfo info;
+  std::vector<NameConflict> conflicts;  // names that were taken where nodes are discovered
 };
 
 struct Options {
@@ -98,6 +106,8 @@ struct Options {
   std::function<Result<std::string>(const std::string& level)> set_log_level;
   // Where metrics are served; any thread. Null: not known.
   std::function<MetricsInfo()> metrics;
+  // How the addresses of nodes are discovered; any thread. Null: they are not.
+  std::function<DiscoveryState()> discovery;
 };
 
 }  // namespace onecopy::engine

@@ -22,6 +22,12 @@ Status Refused(std::string message, std::string remedy) {
   return {Code::kPermissionDenied, reasons::kAccessDenied, std::move(message), std::move(remedy)};
 }
 
+// Discovery says where nodes are, and nothing of what they may do.
+std::vector<PeerOptions> WithRights(std::vector<PeerOptions> peers) {
+  std::erase_if(peers, [](const PeerOptions& peer) { return peer.discovered; });
+  return peers;
+}
+
 }  // namespace
 
 Admission::Admission(const Options& options)
@@ -29,10 +35,10 @@ Admission::Admission(const Options& options)
       own_domain_(options.uid_domain),
       loopback_only_(options.loopback_only),
       names_proven_(options.names_proven),
-      peers_(options.peers) {}
+      peers_(WithRights(options.peers)) {}
 
 void Admission::Configure(std::vector<PeerOptions> peers) {
-  peers_ = std::move(peers);
+  peers_ = WithRights(std::move(peers));
   std::erase_if(met_locally_,
                 [this](const auto& met) { return !met.second && ByPattern(met.first) == nullptr; });
 }

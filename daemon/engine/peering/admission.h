@@ -15,7 +15,8 @@ namespace onecopy::engine {
 // Engine thread.
 class Admission {
  public:
-  // `peers`: those of the configuration, whose names may be patterns.
+  // `peers`: those of the configuration, whose names may be patterns. Discovered ones count for
+  // nothing here.
   explicit Admission(const Options& options);
   // Another configuration: who is not let in by it any more is nobody that was met.
   void Configure(std::vector<PeerOptions> peers);

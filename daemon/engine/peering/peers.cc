@@ -23,13 +23,19 @@ constexpr size_t kMaxPeers = 4096;
 // Causes that are logged of one time out of reach: each once, as they may take turns.
 constexpr size_t kMaxTold = 8;
 constexpr std::chrono::seconds kLogRefusalsEvery{10};  // those between two are counted
+constexpr std::chrono::minutes kHiddenAtLeast{1};
+constexpr std::chrono::milliseconds kVanishedHeartbeat{500};
 
 }  // namespace
 
 struct Peers::Peer {
   std::string name;
   std::string address;
-  bool configured = false;
+  bool configured = false;  // its address is the configuration's
+  bool discovered = false;  // or it is discovered
+  bool vanished = false;    // it was, and has called or answered since then
+  bool hidden = false;      // likewise, but it does not answer
+  std::string elsewhere;    // where it may be if it does not answer at its address
   std::unique_ptr<PeerApi> api;
   NodeState state = NodeState::kDisconnected;
   Status why;
@@ -62,7 +68,8 @@ void Peers::Start(const std::string& address) {
   for (const PeerOptions& options : context_.options.peers) {
     if (options.address.empty()) continue;
     Peer& peer = Ensure(options.name, options.address);
-    peer.configured = true;
+    peer.configured = !options.discovered;
+    peer.discovered = options.discovered;
     Greet(peer);
   }
 }
@@ -70,40 +77,116 @@ void Peers::Start(const std::string& address) {
 void Peers::Configure(const std::vector<PeerOptions>& peers) {
   if (stopped_) return;
   admission_.Configure(peers);
-  std::vector<std::string> gone;
-  for (const auto& [name, peer] : peers_) {
-    const bool named =
-        std::any_of(peers.begin(), peers.end(), [&name = name](const PeerOptions& options) {
-          return options.name == name && !options.address.empty();
-        });
-    peer->configured = peer->configured && named;
-    if (!named && !admission_.Expects(name)) gone.push_back(name);
-  }
-  for (const std::string& name : gone) Forget(name);
+  std::map<std::string, const PeerOptions*> addressed;
   for (const PeerOptions& options : peers) {
     if (options.address.empty()) continue;
-    Peer& peer = Ensure(options.name, options.address);
-    peer.configured = true;
-    if (peer.address != options.address) {
-      peer.address = options.address;
-      const Status why(Code::kUnavailable, reasons::kPeerDown,
-                       "node " + peer.name + " has another address in the configuration now");
-      SetState(peer, NodeState::kDisconnected, why);
-      if (listener_.distrusted) listener_.distrusted(peer.name, why);
-      Redial(peer);
+    const auto [place, added] = addressed.try_emplace(options.name, &options);
+    if (!added && !options.discovered) place->second = &options;
+  }
+  std::vector<std::string> gone;
+  for (const auto& [name, peer] : peers_) {
+    const auto found = addressed.find(name);
+    const bool named = found != addressed.end();
+    peer->configured = peer->configured && named && !found->second->discovered;
+    if (!named && !admission_.Expects(name)) {
+      gone.push_back(name);
+    } else if (!named && peer->discovered) {
+      Vanished(*peer);
     }
-    if (peer.state == NodeState::kDisconnected) Greet(peer);
+  }
+  for (const std::string& name : gone) Forget(name, "was taken out of the configuration");
+  for (const auto& [name, options] : addressed) {
+    const bool known = peers_.contains(name);
+    if (!known && options->discovered && peers_.size() >= kMaxPeers) continue;
+    Peer& peer = Ensure(name, options->address);
+    // Others change often: one that is down, and was discovered before, is tried after its pause.
+    const bool waits = options->discovered && known && !peer.hidden;
+    if (options->discovered) {
+      Discovered(peer, options->address);
+    } else {
+      Configured(peer, options->address);
+    }
+    if (peer.state == NodeState::kDisconnected && !waits) Greet(peer);
   }
 }
 
-void Peers::Forget(const std::string& name) {
+void Peers::Configured(Peer& peer, const std::string& address) {
+  peer.configured = true;
+  peer.discovered = peer.vanished = false;
+  peer.elsewhere.clear();
+  Show(peer);
+  if (peer.address == address) return;
+  peer.address = address;
+  const Status why(Code::kUnavailable, reasons::kPeerDown,
+                   "node " + peer.name + " has another address in the configuration now");
+  SetState(peer, NodeState::kDisconnected, why);
+  if (listener_.distrusted) listener_.distrusted(peer.name, why);
+  Redial(peer);
+}
+
+void Peers::Discovered(Peer& peer, const std::string& address) {
+  const bool was_hidden = peer.hidden;
+  peer.discovered = true;
+  peer.vanished = false;
+  Show(peer);
+  if (was_hidden) peer.failures = 0;
+  if (peer.address == address) {
+    peer.elsewhere.clear();
+    return;
+  }
+  const bool is_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
+  if (std::exchange(peer.elsewhere, address) == address) return;
+  if (is_up) return Greet(peer);  // does it still answer where it was?
+  TryElsewhere(peer);
+}
+
+void Peers::Vanished(Peer& peer) {
+  peer.discovered = false;
+  peer.vanished = true;
+  peer.elsewhere.clear();
+  if (!IsConnected(peer.name)) return Hide(peer);
+  Greet(peer);  // is it still there?
+}
+
+// Kept for as long as a transfer waits for it: what it was is needed to tell whether it has
+// restarted.
+void Peers::Hide(Peer& peer) {
+  if (std::exchange(peer.hidden, true)) return;
+  log::Info("peer is gone: it is no longer discovered and does not answer",
+            {{"peer", peer.name}, {"address", peer.address}});
+  peer.api.reset();
+  peer.greeting = false;
+  ++peer.attempt;
+  context_.loop.CancelTimer(peer.timer);
+  const auto keep =
+      std::max<std::chrono::milliseconds>(context_.options.resume_for, kHiddenAtLeast);
+  peer.timer = context_.loop.RunAfter(keep, [this, name = peer.name] {
+    peers_.at(name)->timer = 0;
+    Forget(name, "is no longer discovered");
+  });
+  for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(DownStatus(peer));
+}
+
+void Peers::Show(Peer& peer) {
+  if (!std::exchange(peer.hidden, false)) return;
+  context_.loop.CancelTimer(std::exchange(peer.timer, 0));
+}
+
+void Peers::TryElsewhere(Peer& peer) {
+  peer.address = std::exchange(peer.elsewhere, {});
+  peer.failures = 0;
+  Redial(peer);
+  Schedule(peer, std::chrono::milliseconds(0));
+}
+
+void Peers::Forget(const std::string& name, const std::string& what) {
   Peer& peer = *peers_.at(name);
-  const Status why(Code::kUnavailable, reasons::kPeerNotFound,
-                   "node " + name + " was taken out of the configuration");
+  const Status why(Code::kUnavailable, reasons::kPeerNotFound, "node " + name + " " + what);
   SetState(peer, NodeState::kDisconnected, why);
   if (listener_.distrusted) listener_.distrusted(name, why);
   context_.loop.CancelTimer(peer.timer);
   for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(why);
+  namesakes_.Forget(name);
   peers_.erase(name);
 }
 
@@ -180,7 +263,7 @@ void Peers::TellAll() {
 void Peers::Dial(Peer& peer) { peer.api = dialer_.Dial(peer.name, peer.address); }
 
 void Peers::Greet(Peer& peer) {
-  if (stopped_ || peer.greeting) return;
+  if (stopped_ || peer.greeting || peer.hidden) return;
   context_.loop.CancelTimer(std::exchange(peer.timer, 0));
   if (peer.api == nullptr) Dial(peer);
   catalog_.RefreshAfter(kDescribeEvery);
@@ -188,6 +271,7 @@ void Peers::Greet(Peer& peer) {
   request.self = Introduce();
   request.known_boot_id = peer.introduction.boot_id;
   request.known_generation = peer.generation;
+  request.namesake = namesakes_.OtherOf(peer.name, peer.introduction.boot_id, os::Clock::now());
   peer.greeting = true;
   peer.greeting_since = os::Clock::now();
   peer.api->Hello(context_.node(), std::move(request),
@@ -204,20 +288,23 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
   if (!reply.ok()) {
     const bool was_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
     // A refused connection is news; a late answer may only mean that the machine is busy.
-    if (was_up && reply.status().code() == Code::kDeadlineExceeded && ++peer.misses < kMaxMisses) {
+    const bool late = was_up && reply.status().code() == Code::kDeadlineExceeded;
+    const bool doubted = peer.vanished || !peer.elsewhere.empty();
+    if (late && !doubted && ++peer.misses < kMaxMisses) {
       return Schedule(peer, context_.options.heartbeat);
     }
-    ++peer.failures;
-    SetState(peer, NodeState::kDisconnected, reply.status());
-    return Schedule(peer, Backoff(peer));
+    return Missed(peer, NodeState::kDisconnected, reply.status());
   }
   peer.misses = 0;
   peer.heard = os::Clock::now();
   if (Status wrong = Learn(peer, std::move(reply->self)); !wrong.ok()) {
-    ++peer.failures;
-    SetState(peer, NodeState::kIncompatible, wrong);
-    return Schedule(peer, Backoff(peer));
+    return Missed(peer, NodeState::kIncompatible, wrong);
   }
+  namesakes_.Answered(name, peer.introduction.boot_id, peer.address, peer.greeting_since);
+  if (!reply->namesake.empty()) {
+    namesakes_.Told(context_.node(), address_, name, reply->namesake, os::Clock::now());
+  }
+  if (!peer.discovered) peer.elsewhere.clear();
   peer.failures = 0;
   if (peer.introduction.draining) {
     SetState(peer, NodeState::kDraining,
@@ -225,7 +312,17 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
   } else {
     SetState(peer, NodeState::kConnected, OkStatus());
   }
-  Schedule(peer, context_.options.heartbeat);
+  Schedule(peer, peer.vanished ? std::min<std::chrono::milliseconds>(context_.options.heartbeat,
+                                                                     kVanishedHeartbeat)
+                               : context_.options.heartbeat);
+}
+
+void Peers::Missed(Peer& peer, NodeState state, const Status& why) {
+  ++peer.failures;
+  SetState(peer, state, why);
+  if (peer.vanished) return Hide(peer);
+  if (!peer.elsewhere.empty()) return TryElsewhere(peer);
+  Schedule(peer, Backoff(peer));
 }
 
 Status Peers::Learn(Peer& peer, Introduction introduction) {
@@ -323,6 +420,10 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
     return reply(Status(Code::kUnavailable, reasons::kPeerDown,
                         "node " + context_.node() + " is not ready"));
   }
+  const os::Clock::time_point now = os::Clock::now();
+  if (caller == context_.node() && request.self.boot_id != context_.boot_id) {
+    namesakes_.Told(context_.node(), address_, "", request.self.address, now);
+  }
   if (request.self.node != caller || caller == context_.node() || !CheckName(caller, "node").ok()) {
     return reply(Status(
         Code::kInvalidArgument, reasons::kBadName,
@@ -337,12 +438,22 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
   const bool is_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
   const bool moved = !peer.configured && peer.address != request.self.address;
   const bool restarted = peer.introduction.boot_id != request.self.boot_id;
-  if (moved && (!is_up || restarted)) {
+  Show(peer);
+  if (is_up && restarted) {
+    namesakes_.Called(caller, request.self.boot_id, request.self.address, now);
+    // Not before it is known that the one that was there does not answer any more.
+    if (moved) peer.elsewhere = request.self.address;
+  } else if (moved && !is_up && (!peer.discovered || peer.failures > 0)) {
+    // What was discovered may be behind, and is tried again if this is wrong.
+    if (peer.discovered) peer.elsewhere = peer.address;
     peer.address = request.self.address;
     Redial(peer);
   }
+  if (!request.namesake.empty()) {
+    namesakes_.Told(context_.node(), address_, caller, request.namesake, now);
+  }
   catalog_.RefreshAfter(kDescribeEvery);
-  HelloReply answer{Introduce()};
+  HelloReply answer{Introduce(), namesakes_.OtherOf(caller, request.self.boot_id, now)};
   if (request.known_boot_id == context_.boot_id &&
       request.known_generation == catalog_.generation()) {
     answer.self.capabilities.reset();
@@ -390,6 +501,7 @@ void Peers::WhenConnected(const std::string& name, Reply<PeerApi*> reply) {
   if (found.ok() || peer == peers_.end() || stopped_) return reply(std::move(found));
   // On a wire that has just been mended an attempt from before may need longer than the grace.
   Peer& down = *peer->second;
+  if (down.hidden) return reply(DownStatus(down));
   const bool stale = down.greeting && os::Clock::now() - down.greeting_since > kStaleAttempt;
   if (stale && down.waiting.empty()) {
     down.greeting = false;
@@ -460,10 +572,11 @@ PeersFigures Peers::figures() const {
   PeersFigures figures;
   const os::Clock::time_point now = os::Clock::now();
   for (const auto& [name, peer] : peers_) {
+    if (peer->hidden) continue;
     ++figures.by_state[peer->state];
     // One that came by itself and has gone may be known for ever.
     const bool connected = IsConnected(name);
-    if (!connected && !peer->configured) continue;
+    if (!connected && !peer->configured && !peer->discovered) continue;
     if (figures.peers.size() >= kMaxPeersTold) continue;
     figures.peers.push_back({.name = name,
                              .connected = connected,
@@ -478,13 +591,15 @@ PeersFigures Peers::figures() const {
 std::vector<NodeInfo> Peers::Describe() const {
   std::vector<NodeInfo> all;
   all.reserve(peers_.size());
-  for (const auto& [name, peer] : peers_) all.push_back(DescribePeer(*peer));
+  for (const auto& [name, peer] : peers_) {
+    if (!peer->hidden) all.push_back(DescribePeer(*peer));
+  }
   return all;
 }
 
 Result<NodeInfo> Peers::Describe(const std::string& name) const {
   const auto found = peers_.find(name);
-  if (found != peers_.end()) return DescribePeer(*found->second);
+  if (found != peers_.end() && !found->second->hidden) return DescribePeer(*found->second);
   return Status(Code::kNotFound, reasons::kPeerNotFound,
                 "node " + context_.node() + " does not know node \"" + Printable(name) + "\"",
                 "onecopy node ls lists those it knows");

@@ -14,6 +14,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/admission.h"
 #include "daemon/engine/peering/catalog.h"
+#include "daemon/engine/peering/namesakes.h"
 #include "daemon/engine/peering/presence.h"
 
 namespace onecopy::engine {
@@ -33,8 +34,11 @@ class Peers {
   void Start(const std::string& address);  // of this node, as peers reach it
   void Stop();                             // ends all calls to peers
 
-  // Other peers than the configuration named before: new ones are greeted, those with another
-  // address are dialled there, and those that it does not name any more are forgotten.
+  // Other peers than were named before: new ones are greeted, those with another address in the
+  // configuration are dialled there, and those that it does not name any more are forgotten. A
+  // discovered peer with another address than before is dialled there once it does not answer at
+  // the old one; one that is not discovered any more stays as long as it answers, and is then
+  // hidden: not greeted, not shown, and forgotten unless it comes back in time.
   void Configure(const std::vector<PeerOptions>& peers);
   // See Admission.
   Status Admit(const std::string& node, bool local);
@@ -66,6 +70,9 @@ class Peers {
   std::vector<NodeInfo> Describe() const;  // by name
   Result<NodeInfo> Describe(const std::string& name) const;
 
+  // Names that two daemons have, as far as this node has seen or was told.
+  std::vector<NameConflict> conflicts() const { return namesakes_.Known(os::Clock::now()); }
+
   // How they are, in numbers.
   PeersFigures figures() const;
 
@@ -95,9 +102,20 @@ class Peers {
   Peer& Ensure(const std::string& name, const std::string& address);
   void Dial(Peer& peer);
   void Redial(Peer& peer);  // at its address, which is another one than before
-  void Forget(const std::string& name);
+  // Its address is that one now, as the configuration says, or as discovery does.
+  void Configured(Peer& peer, const std::string& address);
+  void Discovered(Peer& peer, const std::string& address);
+  // It is not discovered any more.
+  void Vanished(Peer& peer);
+  void Hide(Peer& peer);
+  void Show(Peer& peer);
+  // Has it dialled where else it may be, if anywhere; it does not answer where it was.
+  void TryElsewhere(Peer& peer);
+  void Forget(const std::string& name, const std::string& why);
   void Greet(Peer& peer);
   void OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply);
+  // It did not answer as a peer does.
+  void Missed(Peer& peer, NodeState state, const Status& why);
   // Takes what the other side said of itself; what is wrong with it, if anything.
   Status Learn(Peer& peer, Introduction introduction);
   void SetState(Peer& peer, NodeState state, const Status& why);
@@ -111,6 +129,7 @@ class Peers {
   PeerDialer& dialer_;
   Admission admission_;
   Presence presence_;
+  Namesakes namesakes_;
   os::Clock::time_point next_refusal_logged_{};
   uint64_t refusals_not_logged_ = 0;
   std::map<std::string, std::unique_ptr<Peer>> peers_;

@@ -404,6 +404,26 @@ TEST_CASE("unlike versions of UCX are told for each peer") {
   CHECK(finding->evidence.find("1.17.0 here and 1.13.1 on west") != std::string::npos);
 }
 
+TEST_CASE("two daemons of one name and a discovery that fails are told") {
+  Facts facts = HealthyFactsWithoutDaemon();
+  facts.daemon.answered = true;
+  facts.daemon.discovery.emplace().kind = "etcd";
+  CHECK(Diagnose(facts).Find("NAME_TAKEN_TWICE") == nullptr);
+  CHECK(Diagnose(facts).Find("DISCOVERY_FAILS") == nullptr);
+  facts.daemon.conflicts = {{"east", "10.0.0.1:7701", "10.0.0.2:7701", "west"}};
+  facts.daemon.discovery->viability =
+      onecopy::Viability::No("IO_ERROR", "https://10.0.0.8:2379: no answer", "start it");
+  const Diagnosis diagnosis = Diagnose(facts);
+  const Finding* conflict = diagnosis.Find("NAME_TAKEN_TWICE");
+  REQUIRE(conflict != nullptr);
+  CHECK(conflict->severity == Severity::kBlocks);
+  CHECK(conflict->evidence.find("10.0.0.2:7701 (seen by west)") != std::string::npos);
+  const Finding* failing = diagnosis.Find("DISCOVERY_FAILS");
+  REQUIRE(failing != nullptr);
+  CHECK(failing->severity == Severity::kNote);
+  CHECK(failing->remedy == "start it");
+}
+
 TEST_CASE("a daemon that does not do what its operator asked for says so") {
   Facts facts = HealthyFactsWithoutDaemon();
   facts.daemon.answered = true;

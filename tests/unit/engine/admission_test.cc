@@ -121,3 +121,22 @@ TEST_CASE("another configuration counts from then on") {
   REQUIRE_OK(admission.Admit("north", false));
   CHECK(admission.DomainOf("friend", "lab").empty());
 }
+
+TEST_CASE("a discovered address gives no rights") {
+  Options options = NodeEast(false);
+  PeerOptions found;
+  found.discovered = true;
+  found.address = "127.0.0.1:7799";
+  for (const char* name : {"stranger", "gpu-1"}) {
+    found.name = name;
+    options.peers.push_back(found);
+  }
+  Admission admission(options);
+  CHECK_FALSE(admission.Admit("stranger", false).ok());
+  CHECK_FALSE(admission.Expects("stranger"));
+  // The pattern lets it in, as it would without the address.
+  CHECK(admission.Admit("gpu-1", false).ok());
+  CHECK(admission.DomainOf("gpu-1", "") == "lab");
+  admission.Configure(options.peers);
+  CHECK_FALSE(admission.Expects("stranger"));
+}

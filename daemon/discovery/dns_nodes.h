@@ -1,0 +1,56 @@
+// From DNS answers to nodes: one look at all of them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/discovery/discovery.h"
+#include "daemon/discovery/dns.h"
+#include "daemon/discovery/dns_answer.h"
+
+namespace onecopy::discovery {
+
+// One thread.
+class DnsNodes {
+ public:
+  using Ask = std::function<Result<DnsAnswer>(const std::string& name, DnsType type)>;
+  // The names of the nodes at these addresses, in order.
+  using Identify =
+      std::function<std::vector<Result<std::string>>(const std::vector<os::HostPort>& where)>;
+  DnsNodes(std::string name, uint16_t port, Ask ask, Identify identify)
+      : name_(std::move(name)), port_(port), ask_(std::move(ask)), identify_(std::move(identify)) {}
+
+  struct Look {
+    Snapshot snapshot;
+    uint32_t ttl_seconds = 0;
+    bool any_missing = false;  // a node is kept that this answer does not have
+  };
+  // Fails where the servers do, which changes nothing.
+  Result<Look> LookAgain();
+
+ private:
+  using Places = std::map<std::string, std::vector<std::string>>;  // addresses by node, sorted
+
+  Result<Places> ByServices(Look* look);
+  Result<Places> ByAddresses(Look* look);
+  // The addresses of a service's target; from before where they cannot be asked now.
+  Result<std::vector<std::string>> AddressesOf(const std::string& target, Look* look);
+  void Keep(const Places& places, Look* look);
+
+  struct Known {
+    std::string address;
+    int missing = 0;  // good answers in a row that do not have it
+  };
+
+  const std::string name_;
+  const uint16_t port_;
+  const Ask ask_;
+  const Identify identify_;
+  std::map<std::string, Known> known_;                       // by node
+  std::map<std::string, std::vector<std::string>> targets_;  // addresses, by target
+  int failures_in_a_row_ = 0;
+};
+
+}  // namespace onecopy::discovery
