@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "transport/core/executor.h"
@@ -16,9 +17,11 @@ namespace onecopy::pipeline {
 class AwaitedRoute final : public SmallCopyRoute {
  public:
   using Clock = std::chrono::steady_clock;
+  using Now = std::function<Clock::time_point()>;
 
-  AwaitedRoute(std::shared_ptr<SmallCopyRoute> route, std::shared_ptr<Executor> thread)
-      : route_(std::move(route)), thread_(std::move(thread)) {}
+  AwaitedRoute(std::shared_ptr<SmallCopyRoute> route, std::shared_ptr<Executor> thread,
+               Now now = Clock::now)
+      : route_(std::move(route)), thread_(std::move(thread)), now_(std::move(now)) {}
 
   void SetTransfer(uint64_t number) override { route_->SetTransfer(number); }
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
@@ -32,6 +35,7 @@ class AwaitedRoute final : public SmallCopyRoute {
 
   const std::shared_ptr<SmallCopyRoute> route_;
   const std::shared_ptr<Executor> thread_;
+  const Now now_;
   // What is under way, until all of it has ended.
   uint64_t copies_ = 0;
   uint64_t bytes_ = 0;

@@ -7,6 +7,7 @@
 
 using namespace onecopy;
 using pipeline::AwaitedRoute;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -42,15 +43,22 @@ struct Waiting {
 
   std::shared_ptr<FakeThread> thread = std::make_shared<FakeThread>();
   std::shared_ptr<FakeRoute> inner = std::make_shared<FakeRoute>();
-  AwaitedRoute route{inner, thread};
+  AwaitedRoute::Clock::time_point now{};
+  AwaitedRoute route{inner, thread, [this] { return now; }};
   Status failure;
 
   uint64_t Begin() {
     REQUIRE_OK(route.Begin(0, 0, 1 << 20));
     return route.Mark();
   }
-  void End(uint64_t mark) {
+  // The copy is still under way then.
+  void Look(uint64_t mark, std::chrono::microseconds later) {
+    now += later;
     REQUIRE_FALSE(route.Reached(mark, &failure));
+  }
+  void End(uint64_t mark, std::chrono::microseconds later) {
+    REQUIRE_FALSE(route.Reached(mark, &failure));
+    now += later;
     inner->ended = mark;
     REQUIRE(route.Reached(mark, &failure));
   }
@@ -60,35 +68,50 @@ struct Waiting {
 
 TEST_CASE("a thread is kept awake for the end of a copy once it is known how long they take") {
   Waiting rig;
-  rig.End(rig.Begin());
+  rig.End(rig.Begin(), 3ms);
   CHECK(rig.thread->tasks.empty());
   const uint64_t mark = rig.Begin();
-  while (rig.thread->tasks.empty()) REQUIRE_FALSE(rig.route.Reached(mark, &rig.failure));
-  REQUIRE_FALSE(rig.route.Reached(mark, &rig.failure));
+  rig.Look(mark, 2840us);
+  CHECK(rig.thread->tasks.empty());  // it would be awake for nothing
+  rig.Look(mark, 20us);
+  CHECK(rig.thread->tasks.size() == 1);
+  rig.Look(mark, 20us);
   CHECK(rig.thread->tasks.size() == 1);  // once for each
-  // It comes again, and then no more.
+  // It comes again, until the copy is late, and then no more.
+  int times = 0;
   while (!rig.thread->tasks.empty()) {
     Task task = std::move(rig.thread->tasks.front());
     rig.thread->tasks.pop_front();
+    rig.now += 10us;
+    ++times;
     task();
     REQUIRE(rig.thread->tasks.size() <= 1);
   }
-  rig.End(mark);
+  CHECK(times == 37);  // 370 of the 400 µs; 30 had passed
+  rig.End(mark, 120us);
   const uint64_t next = rig.Begin();
-  while (rig.thread->tasks.empty()) REQUIRE_FALSE(rig.route.Reached(next, &rig.failure));
+  rig.Look(next, 3300us);
+  CHECK(rig.thread->tasks.size() == 1);  // the last one took 3.37 ms, and that is known now
+}
+
+TEST_CASE("a thread that looks late is not kept awake for a copy that should have ended") {
+  Waiting rig;
+  rig.End(rig.Begin(), 3ms);
+  rig.Look(rig.Begin(), 4ms);
+  CHECK(rig.thread->tasks.empty());
 }
 
 TEST_CASE("copies that failed, or had company, do not tell how long one takes") {
   Waiting rig;
   rig.inner->outcome = Status(Code::kAborted, "CANCELLED", "not made");
-  rig.End(rig.Begin());
+  rig.End(rig.Begin(), 3ms);
   CHECK(rig.failure.reason() == "CANCELLED");
   rig.inner->outcome = OkStatus();
   rig.failure = OkStatus();
   (void)rig.Begin();
-  rig.End(rig.Begin());
+  rig.End(rig.Begin(), 3ms);
   const uint64_t mark = rig.Begin();
-  for (int i = 0; i < 1000; ++i) REQUIRE_FALSE(rig.route.Reached(mark, &rig.failure));
+  for (int i = 0; i < 1000; ++i) rig.Look(mark, 5us);
   CHECK(rig.thread->tasks.empty());
 }
 
