@@ -12,6 +12,7 @@ find_library(ONECOPY_GRPC_REFLECTION grpc++_reflection REQUIRED)  # of libgrpc++
 pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
+pkg_check_modules(CARES REQUIRED IMPORTED_TARGET libcares)
 pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 find_path(ONECOPY_BOOST_INCLUDE boost/beast/version.hpp REQUIRED)  # headers only
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc>=2.7)

@@ -37,14 +37,18 @@ engine::DiscoveryState DiscoveredPeers::State() const {
   if (const discovery::Directory* directory = shown_) return directory->State();
   engine::DiscoveryState state;
   state.info.kind = KindOf(configured_.config);
-  state.info.viability = Viability::No(reasons::kNotYetKnown, "the daemon has not come so far yet");
+  state.info.viability = Viability::No(reasons::kNotYetKnown, "the daemon is still starting");
   return state;
+}
+
+std::string DiscoveredPeers::OwnAddress(const std::string& listen) const {
+  const auto& advertise = configured_.config.discovery.advertise;
+  return advertise ? advertise->ToString() : listen;
 }
 
 void DiscoveredPeers::Start(engine::Engine& engine, const std::string& listen) {
   const config::Config& config = configured_.config;
-  const std::string address =
-      config.discovery.advertise ? config.discovery.advertise->ToString() : listen;
+  const std::string address = OwnAddress(listen);
   const Result<os::HostPort> own = os::ParseHostPort(address);
   directory_ = std::make_unique<discovery::Directory>(
       discovery::DirectoryOptions{

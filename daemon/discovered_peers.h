@@ -21,8 +21,11 @@ class DiscoveredPeers {
   // How discovery is, for the engine. Any thread.
   engine::DiscoveryState State() const;
 
-  // Begins to discover, where [discovery] says so. `listen` is where the daemon listens. After the
-  // engine's start; the engine must outlive this.
+  // Where peers reach this node, which listens at `listen`.
+  std::string OwnAddress(const std::string& listen) const;
+
+  // Begins to discover, where [discovery] says so. After the engine's start; the engine must
+  // outlive this.
   void Start(engine::Engine& engine, const std::string& listen);
   // Other peers are configured now. After Start.
   void Configure(const config::Config& config);

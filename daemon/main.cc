@@ -314,7 +314,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
       attach::AttachServer::Start(std::move(attach_options), turns, engine.sessions(),
                                   &engine.rings(), &engine.slabs(), &engine.mappings()));
 
-  engine.Start(peers->address().ToString());
+  engine.Start(discovered.OwnAddress(peers->address().ToString()));
   discovered.Start(engine, peers->address().ToString());
   BeginWatchdog(engine.loop());
   guard.reset();

@@ -131,8 +131,10 @@ class Binder {
       if (endpoint) {
         to.etcd_endpoints.push_back(*endpoint);
       } else {
+        // One with a user has that user's password, which is not for logs.
+        const size_t user = text.rfind('@');
         Complain("discovery", "etcd_endpoints",
-                 "\"" + text +
+                 "\"" + (user == std::string::npos ? text : "..." + text.substr(user)) +
                      "\" is not a server of etcd: write https://HOST:PORT, or "
                      "http://HOST:PORT without encryption");
       }

@@ -39,6 +39,13 @@ bool IsDnsName(std::string_view name) {
   }
 }
 
+// A name as DNS servers write it, which tell no capitals from others, in one part.
+bool IsLabel(std::string_view name) {
+  return name.size() <= kMaxLabel && std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+         });
+}
+
 bool IsUnspecified(const std::string& host) {
   return host.empty() || host == "0.0.0.0" || host == "::";
 }
@@ -106,6 +113,12 @@ class Checker {
                           "name is then that of its certificate. Or use a name with SRV records, "
                           "as \"_onecopy._tcp." +
                           discovery_.dns_name + "\"");
+    }
+    if (discovery_.dns_name.starts_with('_') && !IsLabel(config_.name)) {
+      Add("dns_name",
+          "the name \"" + config_.name +
+              "\" of this node cannot be found by SRV records, whose targets begin with "
+              "a node's name: choose one of a-z, 0-9 and - with 63 characters at most");
     }
     if (discovery_.dns_server && (!os::IsAddress(discovery_.dns_server->host) ||
                                   discovery_.dns_server->host.find(':') != std::string::npos ||

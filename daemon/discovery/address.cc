@@ -26,11 +26,11 @@ Status CheckAddress(const std::string& address, const AddressRules& rules) {
     return BadAddress("the address cannot be connected to");
   }
   if (where->host == "0.0.0.0" || where->host == "::" || where->host == "0") {
-    return BadAddress("the address is every machine's own (" + where->host + ")");
+    return BadAddress("on each machine, " + where->host + " is that machine itself");
   }
   const bool loopback = os::IsLoopback(where->host);
   if (loopback && !os::IsLoopback(rules.own.host)) {
-    return BadAddress("the address is every machine's own (" + where->host + ")");
+    return BadAddress("on each machine, " + where->host + " is that machine itself");
   }
   if (!loopback && !rules.beyond_machine) {
     return {Code::kPermissionDenied, reasons::kInsecure,

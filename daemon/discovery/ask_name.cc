@@ -37,10 +37,8 @@ class Question {
   pollfd wait() const { return {fd_.get(), events_, 0}; }
 
   void Step(bool ready) {
-    if (!ready) {
-      if (Clock::now() >= until_) End(Down("no answer in time"));
-      return;
-    }
+    if (Clock::now() >= until_) return End(Down("no answer in time"));
+    if (!ready) return;
     if (handshake_ == nullptr) {
       if (const Status error = os::ConnectError(fd_.get()); !error.ok()) return End(error);
       auto begun = tls::Handshake::Begin(identity_, tls::Side::kClient, fd_.get(),

@@ -52,10 +52,14 @@ void Directory::Found(Snapshot snapshot) {
   const bool same = machine == machine_ && snapshot.entries == found_.entries;
   machine_ = std::move(machine);
   found_ = std::move(snapshot);
-  if (!std::exchange(last_failure_, {}).empty()) {
-    log::Info("discovery works again", {{"kind", options_.kind}});
+  if (!found_.trouble.ok()) {
+    Trouble(found_.trouble);
+  } else {
+    if (!std::exchange(failures_, {}).facts.empty()) {
+      log::Info("discovery works again", {{"kind", options_.kind}});
+    }
+    merged_.info.viability = {};
   }
-  merged_.info.viability = {};
   merged_.info.answer_time = std::chrono::system_clock::now();
   std::vector<engine::PeerOptions> peers = Merge();
   if (!same) set_(std::move(peers));
@@ -63,10 +67,13 @@ void Directory::Found(Snapshot snapshot) {
 
 void Directory::Failed(const Status& why) {
   const MutexLock lock(merging_);
-  merged_.info.viability = Viability::No(why.reason(), why.message(), why.remedy());
+  Trouble(why);
   Show();
-  if (last_failure_ == why.message()) return;
-  last_failure_ = why.message();
+}
+
+void Directory::Trouble(const Status& why) {
+  merged_.info.viability = Viability::No(why.reason(), why.message(), why.remedy());
+  if (!failures_.Tell(why.message())) return;
   log::Warning("discovery failed: the peers that are known already stay known",
                {{"kind", options_.kind}, {"why", why.ToString()}, {"try", why.remedy()}});
 }

@@ -53,6 +53,7 @@ class Directory final : public Sink {
   void Take(const Entry& entry, std::map<std::string, engine::PeerOptions>* peers)
       ONECOPY_REQUIRES(merging_);
   void TakeOwn(const Entry& entry) ONECOPY_REQUIRES(merging_);
+  void Trouble(const Status& why) ONECOPY_REQUIRES(merging_);
   void AddConflict(NameConflict conflict) ONECOPY_REQUIRES(merging_);
   void Show() ONECOPY_REQUIRES(merging_);
 
@@ -63,7 +64,7 @@ class Directory final : public Sink {
   Snapshot found_ ONECOPY_GUARDED_BY(merging_);
   std::vector<std::string> machine_ ONECOPY_GUARDED_BY(merging_);  // addresses of this machine
   engine::DiscoveryState merged_ ONECOPY_GUARDED_BY(merging_);
-  std::string last_failure_ ONECOPY_GUARDED_BY(merging_);
+  Told failures_ ONECOPY_GUARDED_BY(merging_);  // since it worked last
   Told strangers_ ONECOPY_GUARDED_BY(merging_);
   Told refused_ ONECOPY_GUARDED_BY(merging_);
   Told differing_ ONECOPY_GUARDED_BY(merging_);

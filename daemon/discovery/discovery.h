@@ -28,6 +28,7 @@ struct Snapshot {
   std::vector<Entry> entries;           // this node's own may be among them
   uint64_t refused = 0;                 // what was no entry, or one too many
   std::vector<NameConflict> conflicts;  // names that several nodes want
+  Status trouble = {};                  // what fails although there are entries
 };
 
 // What takes the answers. Called on the thread of a Discovery, one call at a time, and never waits.

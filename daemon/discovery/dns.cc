@@ -32,7 +32,7 @@ class Dns final : public Discovery {
   Dns(DnsOptions options, Sink& sink)
       : options_(std::move(options)),
         sink_(sink),
-        resolver_(options_.server),
+        resolver_(options_.server, [this] { return Leaving(); }),
         nodes_(
             options_.name, options_.port,
             [this](const std::string& name, DnsType type) { return resolver_.Ask(name, type); },
@@ -91,10 +91,10 @@ class Dns final : public Discovery {
 
   const DnsOptions options_;
   Sink& sink_;
-  const Resolver resolver_;
   Mutex mutex_;
   Condition changed_;
   bool leaving_ ONECOPY_GUARDED_BY(mutex_) = false;
+  const Resolver resolver_;
   DnsNodes nodes_;      // of the thread
   std::thread thread_;  // last: it uses all of the above
 };

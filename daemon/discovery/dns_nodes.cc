@@ -4,13 +4,14 @@
 #include <set>
 #include <utility>
 
-#include "daemon/log/log.h"
+#include "onecopy/reasons.h"
 #include "transport/core/name.h"
 
 namespace onecopy::discovery {
 namespace {
 
 constexpr int kMaxMissing = 2;
+constexpr size_t kMaxAddressesOfOne = 64;
 // A target that cannot be resolved is one node's trouble; several in a row are the server's.
 constexpr int kMaxFailuresInARow = 3;
 
@@ -48,7 +49,12 @@ Result<DnsNodes::Places> DnsNodes::ByServices(Look* look) {
     }
     if (addresses.empty()) ++look->snapshot.refused;
     for (const std::string& address : addresses) {
-      places[node].push_back(os::HostPort{address, service.port}.ToString());
+      std::vector<std::string>& of_node = places[node];
+      if (of_node.size() >= kMaxAddressesOfOne) {
+        ++look->snapshot.refused;
+        break;
+      }
+      of_node.push_back(os::HostPort{address, service.port}.ToString());
     }
   }
   std::erase_if(targets_, [&](const auto& one) { return !targets.contains(one.first); });
@@ -101,7 +107,7 @@ Result<DnsNodes::Places> DnsNodes::ByAddresses(Look* look) {
     // One that does not answer now may be a node that was there before.
     ++look->snapshot.refused;
     for (const auto& [node, known] : known_) {
-      if (known.address == address && names[i].status().code() == Code::kUnavailable) {
+      if (known.address == address && names[i].status().reason() != reasons::kCertRejected) {
         places[node].push_back(address);
       }
     }

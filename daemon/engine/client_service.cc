@@ -343,23 +343,6 @@ void ClientService::SendMessage(const Principal& who, MessageRequest request, St
       });
 }
 
-namespace {
-
-constexpr size_t kMostConflicts = 64;
-
-// Those of other daemons that are not told yet.
-void AddConflicts(std::vector<NameConflict> more, std::vector<NameConflict>& conflicts) {
-  for (NameConflict& one : more) {
-    const bool told = std::any_of(conflicts.begin(), conflicts.end(), [&](const NameConflict& has) {
-      return has.name == one.name && has.other == one.other;
-    });
-    if (!told) conflicts.push_back(std::move(one));
-  }
-  if (conflicts.size() > kMostConflicts) conflicts.resize(kMostConflicts);
-}
-
-}  // namespace
-
 NodeInfo ClientService::DescribeSelf() const {
   const Introduction self = needs_.peers.Introduce();
   NodeInfo info;

@@ -38,7 +38,7 @@ Figures FiguresReader::Read() {
   if (context.options.discovery) {
     DiscoveryState discovery = context.options.discovery();
     figures.discovery = std::move(discovery.info);
-    for (NameConflict& one : discovery.conflicts) figures.conflicts.push_back(std::move(one));
+    AddConflicts(std::move(discovery.conflicts), figures.conflicts);
   }
   return figures;
 }

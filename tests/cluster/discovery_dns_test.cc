@@ -148,6 +148,24 @@ TEST_CASE("a DNS server that lies harms no known peer") {
   });
 }
 
+TEST_CASE("a DNS server that is silent over TCP keeps no daemon from going on or from its end") {
+  DnsServer dns;
+  Node east("east", {.config = ByDns(dns, kService)});
+  Node west("west", {.config = ByDns(dns, kService)});
+  Serve(dns, {&east, &west});
+  east.WaitForPeer("west");
+  dns.HoldStreams(true);
+  dns.Lie([](const DnsBytes& query) {
+    return DnsMessage(query, std::vector<DnsRecord>(40, SrvRecordOf(kService, "n.test", 7701)));
+  });
+  WaitUntil("a question waits", [&] { return dns.held() > 0; });
+  WaitUntil("east tells it", [&] { return !DiscoveryOf(east).viability.viable; });
+  CHECK(PeersOf(east).contains("west"));
+  const uint64_t before = dns.held();
+  WaitUntil("another question waits", [&] { return dns.held() > before; });
+  CHECK(east.Stop() == 0);
+}
+
 TEST_CASE("nodes behind plain addresses are known by their certificates") {
   DnsServer dns;
   Authority authority;

@@ -159,6 +159,17 @@ void DnsServer::Silence(bool silent) {
   silent_ = silent;
 }
 
+void DnsServer::HoldStreams(bool hold) {
+  const MutexLock lock(mutex_);
+  holds_ = hold;
+  held_.clear();
+}
+
+uint64_t DnsServer::held() const {
+  const MutexLock lock(mutex_);
+  return held_.size();
+}
+
 uint64_t DnsServer::queries() const {
   const MutexLock lock(mutex_);
   return queries_;
@@ -199,8 +210,15 @@ void DnsServer::AnswerPacket() {
 }
 
 void DnsServer::AnswerStream() {
-  const os::UniqueFd peer(::accept4(tcp_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  os::UniqueFd peer(::accept4(tcp_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!peer) return;
+  {
+    const MutexLock lock(mutex_);
+    if (holds_) {
+      held_.push_back(std::move(peer));
+      return;
+    }
+  }
   std::array<unsigned char, 2> length{};
   if (::recv(peer.get(), length.data(), 2, MSG_WAITALL) != 2) return;
   DnsBytes query(static_cast<size_t>(length[0] << 8 | length[1]));

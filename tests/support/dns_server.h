@@ -55,6 +55,9 @@ class DnsServer {
   void Lie(std::function<DnsBytes(const DnsBytes& query)> lie);
   // Does not answer while it is silent.
   void Silence(bool silent);
+  // Takes connections and never reads from them while it holds.
+  void HoldStreams(bool hold);
+  uint64_t held() const;
   uint64_t queries() const;
   uint64_t tcp_queries() const;
 
@@ -73,6 +76,8 @@ class DnsServer {
   std::map<std::pair<std::string, uint16_t>, Records> records_ ONECOPY_GUARDED_BY(mutex_);
   std::function<DnsBytes(const DnsBytes&)> lie_ ONECOPY_GUARDED_BY(mutex_);
   bool silent_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool holds_ ONECOPY_GUARDED_BY(mutex_) = false;
+  std::vector<os::UniqueFd> held_ ONECOPY_GUARDED_BY(mutex_);
   uint64_t queries_ ONECOPY_GUARDED_BY(mutex_) = 0;
   uint64_t tcp_queries_ ONECOPY_GUARDED_BY(mutex_) = 0;
   std::thread thread_;  // last: it uses all of the above

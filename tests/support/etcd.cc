@@ -59,10 +59,14 @@ void EtcdServer::Start() {
     arguments.insert(arguments.end(), {"--cert-file", tls_.certificate, "--key-file", tls_.key,
                                        "--client-cert-auth", "--trusted-ca-file", tls_.ca});
   }
+  // It is appended to the log of the one before.
+  const size_t said =
+      std::filesystem::exists(folder_ / "log") ? ReadFile(folder_ / "log").size() : 0;
   process_ = std::make_unique<Process>(ProcessOptions{
       .program = "/usr/bin/etcd", .arguments = arguments, .error_file = folder_ / "log"});
-  WaitUntil("etcd serves", [this] {
-    return ReadFile(folder_ / "log").find("ready to serve client requests") != std::string::npos;
+  WaitUntil("etcd serves", [&] {
+    return ReadFile(folder_ / "log").find("ready to serve client requests", said) !=
+           std::string::npos;
   });
 }
 

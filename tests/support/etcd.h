@@ -26,6 +26,7 @@ class EtcdServer {
   explicit EtcdServer(Tls tls);
 
   std::string endpoint() const { return endpoint_; }  // "http://127.0.0.1:2379"
+  std::string address() const { return endpoint_.substr(endpoint_.find("//") + 2); }
   // etcdctl ARGUMENTS…, which must succeed: what it prints.
   std::string Control(std::vector<std::string> arguments) const;
 

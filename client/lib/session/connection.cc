@@ -110,7 +110,10 @@ Result<SessionRef> Connection::Reconnect(CallLimit::Clock::time_point asked) {
   const bool lives = next.ok() && !(*next)->Ended();
   const MutexLock done(mutex_);
   if (next.ok()) session_ = *next;
-  if (lives) ended_since_.reset();
+  if (lives) {
+    ended_since_.reset();
+    failed_.reset();
+  }
   if (next.ok() && !lives) {
     next = Status(Code::kUnavailable, reasons::kDaemonUnreachable,
                   (*next)->Peer() + " ended the session as soon as it began",

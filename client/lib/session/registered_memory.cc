@@ -43,10 +43,9 @@ BufferInfo RegisteredMemory::info() const {
 std::pair<BufferInfo, SessionRef> RegisteredMemory::Retire() {
   const MutexLock registering(registering_);
   retired_ = true;
-  const SessionRef unanswered = unanswered_.lock();
-  if (unanswered != nullptr && !unanswered->Ended()) {
+  if (const SessionRef unanswered = unanswered_.lock(); unanswered != nullptr) {
     // Only its answer tells what is to be ended. Without one, the end of the session ends it.
-    static_cast<void>(Ask(*unanswered));
+    if (!unanswered->Ended()) static_cast<void>(Ask(*unanswered));
     if (unanswered_.lock() != nullptr) GiveUp(*unanswered);
   }
   return {info(), session_.lock()};
@@ -72,7 +71,13 @@ Result<BufferInfo> RegisterFirst(Connection& connection,
                                  const std::shared_ptr<RegisteredMemory>& memory) {
   ONECOPY_ASSIGN_OR_RETURN(const SessionRef session, connection.Current());
   Result<BufferInfo> info = memory->Register(*session);
-  if (!info.ok()) return connection.Explain(*session, info.status());
+  if (!info.ok()) {
+    // Its owner frees the memory now, and the daemon may have carried it out all the same.
+    const TeardownLimit limit(false);
+    const auto [last, registered_in] = memory->Retire();
+    if (registered_in != nullptr) static_cast<void>(EndIn(*registered_in, last.id, true));
+    return connection.Explain(*session, info.status());
+  }
   connection.registrations().Add(*info, session->number(), memory);
   return info;
 }
@@ -82,11 +87,14 @@ Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferI
   // Before the connection may meet a new daemon, with which nothing would end it.
   // Its session need not be the connection's: while that attaches again, it is the next one.
   SessionRef session;
+  const std::string before = memory.info().id;
   {
     const TeardownLimit limit(false);
     std::tie(*last, session) = memory.Retire();
   }
-  connection.registrations().Remove(last->id);
+  for (const std::string& id : {before, last->id}) {
+    if (!id.empty()) connection.registrations().Remove(id);
+  }
   return session ? EndIn(*session, last->id, true) : OkStatus();
 }
 

@@ -25,7 +25,11 @@ void Registrations::Add(const BufferInfo& info, uint64_t session,
                         std::weak_ptr<RegisteredMemory> memory) {
   const MutexLock lock(mutex_);
   Entry entry{info, std::move(memory)};
-  if (session != number_) return Lose(std::move(entry), WentWithItsSession());
+  if (session != number_) {
+    // Move has been here meanwhile, and did not see it.
+    const bool left = !entry.memory.expired();
+    return Lose(std::move(entry), WentWithItsSession(), left);
+  }
   lost_.erase(info.name);
   entries_[info.id] = std::move(entry);
 }
@@ -109,7 +113,9 @@ void Registrations::RegisterAgain(Session& session, Entry entry) {
       Add(*now, session.number(), memory);
       if (memory->retired()) return Remove(now->id);
       const MutexLock lock(mutex_);
-      restored_.push_back({std::move(entry.info), *std::move(now)});
+      if (session.number() == number_) {
+        restored_.push_back({std::move(entry.info), *std::move(now)});
+      }
       return;
     }
     if (memory->retired()) return;
@@ -117,6 +123,8 @@ void Registrations::RegisterAgain(Session& session, Entry entry) {
     left = why.code() == Code::kDeadlineExceeded && CallLimit::HasPassed();
   }
   const MutexLock lock(mutex_);
+  // Move has been here meanwhile, and did not see it.
+  if (session.number() != number_) left = !entry.memory.expired();
   Lose(std::move(entry), std::move(why), left);
 }
 

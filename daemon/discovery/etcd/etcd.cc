@@ -99,13 +99,16 @@ class Etcd final : public Discovery {
     connection_.reset();
     ONECOPY_ASSIGN_OR_RETURN(connection_,
                              Connection::Open(options_.servers[server_], options_.secrets, stop_));
-    ONECOPY_RETURN_IF_ERROR(HaveLease());
     while (true) {
       ONECOPY_ASSIGN_OR_RETURN(const int64_t revision, ReadAll());
-      ONECOPY_RETURN_IF_ERROR(WriteOwn());
-      Tell();
+      Status written = HaveLease();
+      if (written.ok()) written = WriteOwn();
+      // Who may only read, or writes to an etcd that is full, finds the others all the same.
+      Tell(written);
+      ONECOPY_RETURN_IF_ERROR(written);
       connection_->Watch(options_.prefix, EndOf(options_.prefix), revision + 1);
       ONECOPY_RETURN_IF_ERROR(FollowChanges());
+      Pause(kPauseMin);  // changes are gone before they were read
     }
   }
 
@@ -117,8 +120,11 @@ class Etcd final : public Discovery {
     }
     if (lease_ == 0) {
       ONECOPY_ASSIGN_OR_RETURN(lease_, connection_->Grant(options_.lease));
+      if (lease_ == 0) {
+        return {Code::kUnavailable, reasons::kIo, "etcd's answer names no lease"};
+      }
     }
-    keep_at_ = Clock::now() + options_.lease / 3;
+    keep_at_ = Clock::now() + milliseconds(options_.lease) / 3;
     return OkStatus();
   }
 
@@ -208,7 +214,7 @@ class Etcd final : public Discovery {
     if (!std::exchange(taken_, true)) {
       taken_since_ = Clock::now();
       log::Info(
-          "this node's name is taken in etcd: it waits until that entry ends",
+          "another entry in etcd has this node's name: this node waits until that entry ends",
           {{"name", own_.name}, {"this", own_.address}, {"other", registry_.held_by().address}});
     }
     retry_at_ = Clock::now() + options_.lease;
@@ -285,8 +291,9 @@ class Etcd final : public Discovery {
     return OkStatus();
   }
 
-  void Tell() {
+  void Tell(Status trouble = {}) {
     Snapshot snapshot = registry_.Now();
+    snapshot.trouble = std::move(trouble);
     if (registry_.holder() == Registry::Holder::kThis) {
       for (const Value& claim : registry_.claims()) {
         snapshot.conflicts.push_back({own_.name, own_.address, claim.address, "etcd"});

@@ -34,12 +34,13 @@ void Registry::Refuse(std::string key, const Status& why) {
 
 void Registry::Put(std::string_view key, std::string_view value) {
   Delete(key);
-  if (key.size() > kMaxKeyBytes || !HasRoom()) {
+  const ParsedKey parsed = ParseKey(prefix_, key.substr(0, kMaxKeyBytes + 1));
+  const bool own_name = parsed.name == own_.name;
+  // What concerns this node's own name always counts.
+  if (key.size() > kMaxKeyBytes || (!HasRoom() && !own_name)) {
     ++beyond_;
     return;
   }
-  const ParsedKey parsed = ParseKey(prefix_, key);
-  const bool own_name = parsed.name == own_.name;
   if (!parsed.instance.empty() && (!own_name || parsed.instance == own_.instance)) return;
   Result<Value> read = parsed.name.empty() ? Status(Code::kInvalidArgument, reasons::kBadName,
                                                     "the key does not end with a node's name")

@@ -1,5 +1,6 @@
 #include "daemon/engine/peering/namesakes.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/engine/base/names.h"
@@ -13,6 +14,7 @@ constexpr size_t kMaxOwnRivals = 8;
 constexpr std::chrono::seconds kRivalForgotten{60};
 constexpr const char* kOneNameEach =
     "give every node its own name (name in its configuration), or stop one of the two";
+constexpr size_t kMostConflicts = 64;
 
 }  // namespace
 
@@ -85,6 +87,16 @@ std::vector<NameConflict> Namesakes::Known(Time now) const {
     known.push_back({name, rival.kept_address, Printable(rival.address), ""});
   }
   return known;
+}
+
+void AddConflicts(std::vector<NameConflict> more, std::vector<NameConflict>& conflicts) {
+  for (NameConflict& one : more) {
+    const bool told = std::any_of(conflicts.begin(), conflicts.end(), [&](const NameConflict& has) {
+      return has.name == one.name && has.other == one.other;
+    });
+    if (!told) conflicts.push_back(std::move(one));
+  }
+  if (conflicts.size() > kMostConflicts) conflicts.resize(kMostConflicts);
 }
 
 }  // namespace onecopy::engine

@@ -56,4 +56,7 @@ class Namesakes {
   std::map<std::string, Own> own_;       // by the other one's address
 };
 
+// Those of `more` that are not known yet; 64 in all at most.
+void AddConflicts(std::vector<NameConflict> more, std::vector<NameConflict>& conflicts);
+
 }  // namespace onecopy::engine

@@ -35,7 +35,10 @@ struct Peers::Peer {
   bool discovered = false;  // or it is discovered
   bool vanished = false;    // it was, and has called or answered since then
   bool hidden = false;      // likewise, but it does not answer
+  std::string found;        // where it was discovered; empty: it is not
   std::string elsewhere;    // where it may be if it does not answer at its address
+  bool doubted = false;     // until it has answered there once more
+  std::string answered;     // the address at which it answered last
   std::unique_ptr<PeerApi> api;
   NodeState state = NodeState::kDisconnected;
   Status why;
@@ -70,6 +73,7 @@ void Peers::Start(const std::string& address) {
     Peer& peer = Ensure(options.name, options.address);
     peer.configured = !options.discovered;
     peer.discovered = options.discovered;
+    if (options.discovered) peer.found = options.address;
     Greet(peer);
   }
 }
@@ -100,13 +104,14 @@ void Peers::Configure(const std::vector<PeerOptions>& peers) {
     if (!known && options->discovered && peers_.size() >= kMaxPeers) continue;
     Peer& peer = Ensure(name, options->address);
     // Others change often: one that is down, and was discovered before, is tried after its pause.
-    const bool waits = options->discovered && known && !peer.hidden;
+    const bool was_hidden = peer.hidden;
+    const bool waits = options->discovered && known && !was_hidden;
     if (options->discovered) {
       Discovered(peer, options->address);
     } else {
       Configured(peer, options->address);
     }
-    if (peer.state == NodeState::kDisconnected && !waits) Greet(peer);
+    if (was_hidden || (peer.state == NodeState::kDisconnected && !waits)) Greet(peer);
   }
 }
 
@@ -114,6 +119,7 @@ void Peers::Configured(Peer& peer, const std::string& address) {
   peer.configured = true;
   peer.discovered = peer.vanished = false;
   peer.elsewhere.clear();
+  peer.found.clear();
   Show(peer);
   if (peer.address == address) return;
   peer.address = address;
@@ -128,6 +134,7 @@ void Peers::Discovered(Peer& peer, const std::string& address) {
   const bool was_hidden = peer.hidden;
   peer.discovered = true;
   peer.vanished = false;
+  peer.found = address;
   Show(peer);
   if (was_hidden) peer.failures = 0;
   if (peer.address == address) {
@@ -136,6 +143,7 @@ void Peers::Discovered(Peer& peer, const std::string& address) {
   }
   const bool is_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
   if (std::exchange(peer.elsewhere, address) == address) return;
+  peer.doubted = is_up;
   if (is_up) return Greet(peer);  // does it still answer where it was?
   TryElsewhere(peer);
 }
@@ -144,6 +152,7 @@ void Peers::Vanished(Peer& peer) {
   peer.discovered = false;
   peer.vanished = true;
   peer.elsewhere.clear();
+  peer.found.clear();
   if (!IsConnected(peer.name)) return Hide(peer);
   Greet(peer);  // is it still there?
 }
@@ -289,13 +298,14 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
     const bool was_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
     // A refused connection is news; a late answer may only mean that the machine is busy.
     const bool late = was_up && reply.status().code() == Code::kDeadlineExceeded;
-    const bool doubted = peer.vanished || !peer.elsewhere.empty();
+    const bool doubted = peer.vanished || peer.doubted;
     if (late && !doubted && ++peer.misses < kMaxMisses) {
       return Schedule(peer, context_.options.heartbeat);
     }
     return Missed(peer, NodeState::kDisconnected, reply.status());
   }
   peer.misses = 0;
+  peer.doubted = false;
   peer.heard = os::Clock::now();
   if (Status wrong = Learn(peer, std::move(reply->self)); !wrong.ok()) {
     return Missed(peer, NodeState::kIncompatible, wrong);
@@ -321,6 +331,8 @@ void Peers::Missed(Peer& peer, NodeState state, const Status& why) {
   ++peer.failures;
   SetState(peer, state, why);
   if (peer.vanished) return Hide(peer);
+  // What it says of itself counts no more than what was discovered.
+  if (peer.elsewhere.empty() && peer.address != peer.found) peer.elsewhere = peer.found;
   if (!peer.elsewhere.empty()) return TryElsewhere(peer);
   Schedule(peer, Backoff(peer));
 }
@@ -383,7 +395,10 @@ void Peers::SetState(Peer& peer, NodeState state, const Status& why) {
     if (listener_.lost) listener_.lost(peer.name);
   }
   if (is_up) presence_.Met(peer.name);
-  if (why.reason() == reasons::kCertRejected && listener_.distrusted) {
+  if (is_up) peer.answered = peer.address;
+  // What is at an address where it never was says nothing of it.
+  if (why.reason() == reasons::kCertRejected && listener_.distrusted &&
+      peer.answered == peer.address) {
     listener_.distrusted(peer.name, why);
   }
   if (!was_up && is_up && listener_.met) listener_.met(peer.name, false);
@@ -443,9 +458,10 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
     namesakes_.Called(caller, request.self.boot_id, request.self.address, now);
     // Not before it is known that the one that was there does not answer any more.
     if (moved) peer.elsewhere = request.self.address;
+    peer.doubted = moved;
   } else if (moved && !is_up && (!peer.discovered || peer.failures > 0)) {
     // What was discovered may be behind, and is tried again if this is wrong.
-    if (peer.discovered) peer.elsewhere = peer.address;
+    peer.elsewhere.clear();
     peer.address = request.self.address;
     Redial(peer);
   }

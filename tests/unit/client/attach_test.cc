@@ -340,12 +340,14 @@ TEST_CASE("memory that is closed while its client attaches again is ended in the
 
 namespace {
 
-// Memory whose registrations the test looks at before they are made.
+// Memory whose registrations the test looks at before they are made, and, once they have been,
+// before they are told.
 class WatchedMemory final : public onecopy::client::RegisteredMemory {
  public:
   using Before = std::function<Status(Session& session)>;
-  WatchedMemory(const std::string& name, Before before)
-      : RegisteredMemory(name, kBytes), before_(std::move(before)) {}
+  using After = std::function<Status()>;
+  WatchedMemory(const std::string& name, Before before, After after = onecopy::OkStatus)
+      : RegisteredMemory(name, kBytes), before_(std::move(before)), after_(std::move(after)) {}
 
  private:
   static constexpr uint64_t kBytes = 4096;
@@ -356,10 +358,13 @@ class WatchedMemory final : public onecopy::client::RegisteredMemory {
     ONECOPY_ASSIGN_OR_RETURN(const uint64_t handle, session.attach().PassDescriptor(fd.get()));
     request.mutable_memfd()->set_fd_handle(handle);
     ONECOPY_RETURN_IF_ERROR(before_(session));
-    return RegisterIn(session, std::move(request));
+    onecopy::Result<onecopy::BufferInfo> made = RegisterIn(session, std::move(request));
+    ONECOPY_RETURN_IF_ERROR(after_());
+    return made;
   }
 
   const Before before_;
+  const After after_;
 };
 
 // Holds the thread of east's engine until it is destroyed.
@@ -439,6 +444,63 @@ TEST_CASE("what a thread had no time to register again is registered by the next
   CHECK(info.restored.size() == 3);
   CHECK(info.lost.empty());
   CHECK(daemon->buffers().size() == 3);
+}
+
+TEST_CASE("what a thread registers again while another one meets the next daemon is not left out") {
+  const TempDir dir;
+  std::optional<ServedCluster> daemon(dir.path());
+  const auto connection = Connection::Open({.run_dir = dir.path()});
+  REQUIRE_OK(connection);
+  std::promise<void> in_hand;
+  std::promise<void> go_on;
+  const auto memory = std::make_shared<WatchedMemory>("memory", [&](Session& session) {
+    if (session.number() != 2) return onecopy::OkStatus();
+    if (CallLimit::Current()) {
+      std::this_thread::sleep_until(*CallLimit::Current());
+      return Status(Code::kDeadlineExceeded, onecopy::reasons::kDeadline, "too late");
+    }
+    in_hand.set_value();
+    go_on.get_future().wait();
+    return Status(Code::kUnavailable, onecopy::reasons::kDaemonUnreachable, "gone");
+  });
+  REQUIRE_OK(RegisterFirst(**connection, memory));
+  daemon.reset();
+  daemon.emplace(dir.path());
+  {
+    const CallLimit limit(CallLimit::Clock::now() + std::chrono::seconds(2));
+    REQUIRE_OK((*connection)->Current());
+  }
+  auto first = std::async(std::launch::async, [&] { (void)(*connection)->Current(); });
+  in_hand.get_future().wait();
+  daemon.reset();
+  daemon.emplace(dir.path());
+  auto second = std::async(std::launch::async, [&] { return (*connection)->Current().status(); });
+  while ((*connection)->registrations().info().number != 3) std::this_thread::yield();
+  go_on.set_value();
+  first.get();
+  REQUIRE_OK(second.get());
+  const onecopy::SessionInfo info = (*connection)->registrations().info();
+  CHECK(info.lost.empty());
+  CHECK(info.restored.size() == 1);
+  CHECK(daemon->buffers().size() == 1);
+}
+
+TEST_CASE("memory whose first registration was not answered in time is not known afterwards") {
+  const TempDir dir;
+  ServedCluster daemon(dir.path());
+  const auto connection = Connection::Open({.run_dir = dir.path()});
+  REQUIRE_OK(connection);
+  int asked = 0;
+  const auto memory = std::make_shared<WatchedMemory>(
+      "memory", [](Session& /*session*/) { return onecopy::OkStatus(); },
+      [&asked] {
+        if (++asked > 1) return onecopy::OkStatus();
+        return Status(Code::kDeadlineExceeded, onecopy::reasons::kDeadline, "nothing was heard");
+      });
+  CHECK(RegisterFirst(**connection, memory).status().code() == Code::kDeadlineExceeded);
+  CHECK(asked == 2);  // what it is called, to end it
+  CHECK(memory->retired());
+  CHECK(daemon.buffers().empty());
 }
 
 TEST_CASE("futures that find their daemon gone attach once between them") {

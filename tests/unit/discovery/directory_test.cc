@@ -95,6 +95,20 @@ TEST_CASE("a failure leaves what was found and the same answer disturbs nothing"
   CHECK(rig.directory.State().info.viability.viable);
 }
 
+TEST_CASE("entries count although something else fails and that is told") {
+  DirectoryRig rig({PeerAt("west")});
+  Snapshot snapshot;
+  snapshot.entries = {{"west", "10.0.0.3:7701"}};
+  snapshot.trouble = {Code::kPermissionDenied, reasons::kAccessDenied, "it may only read"};
+  rig.directory.Found(snapshot);
+  CHECK(rig.Discovered("west") == "10.0.0.3:7701");
+  CHECK_FALSE(rig.directory.State().info.viability.viable);
+  CHECK(rig.directory.State().info.viability.reason == reasons::kAccessDenied);
+  snapshot.trouble = {};
+  rig.directory.Found(snapshot);
+  CHECK(rig.directory.State().info.viability.viable);
+}
+
 TEST_CASE("this node's name at another address is a conflict and at its own none") {
   DirectoryRig rig({PeerAt("*")});
   rig.Found({{"east", "10.0.0.1:7701"}});

@@ -136,6 +136,23 @@ TEST_CASE("addresses without names are asked and what does not answer keeps its 
   CHECK(look->snapshot.entries.size() == 2);
 }
 
+TEST_CASE("one node with thousands of ports and addresses does not become millions") {
+  DnsRig rig;
+  std::vector<SrvRecord> services;
+  for (uint16_t port = 1; port <= 1600; ++port) services.push_back({"west.test", port});
+  rig.Serve(services);
+  std::vector<std::string>& addresses = rig.answers.at(kListed).more.at("west.test");
+  for (int i = 0; i < 2000; ++i) {
+    addresses.push_back("10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250 + 1));
+  }
+  DnsNodes nodes = rig.Nodes(kListed);
+  const auto look = nodes.LookAgain();
+  REQUIRE_OK(look);
+  CHECK(look->snapshot.entries.size() == 1);
+  CHECK(look->snapshot.conflicts.size() <= 64);
+  CHECK(look->snapshot.refused >= 1599);
+}
+
 TEST_CASE("more nodes than there may be are counted and left out") {
   DnsRig rig;
   std::vector<SrvRecord> services;

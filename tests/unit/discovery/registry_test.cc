@@ -118,6 +118,26 @@ TEST_CASE("ten thousand entries are kept track of and as many as there may be ar
   CHECK(registry.Now().refused == 0);
 }
 
+TEST_CASE("what concerns this node's own name counts also where there is no room for others") {
+  Registry registry(kPrefix, kOwn);
+  for (size_t i = 0; i < kMaxKeys; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    registry.Put(kPrefix + name, Text(name, "10.0.0.2:7701"));
+  }
+  registry.Put(kPrefix + "one-more", Text("one-more", "10.0.0.2:7701"));
+  const uint64_t refused = registry.Now().refused;
+  registry.Put(kPrefix + "east", Text("east", "10.0.0.9:7701"));
+  CHECK(registry.holder() == Registry::Holder::kOther);
+  CHECK(registry.held_by().address == "10.0.0.9:7701");
+  registry.Put(ClaimKey(kPrefix, "east", "cc"), Text("east", "10.0.0.8:7701", "cc"));
+  CHECK(registry.claims().size() == 1);
+  registry.Put(kPrefix + "east", PrintValue(kOwn));
+  CHECK(registry.holder() == Registry::Holder::kThis);
+  registry.Delete(kPrefix + "east");
+  CHECK(registry.holder() == Registry::Holder::kNone);
+  CHECK(registry.Now().refused == refused);
+}
+
 TEST_CASE("the end of a prefix is the first key after all of its keys") {
   CHECK(EndOf("/a/") == "/a0");
   CHECK(EndOf("a\xff") == "b");
