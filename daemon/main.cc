@@ -145,6 +145,7 @@ engine::Options EngineOptions(const Configured& configured, Topology topology) {
   options.daemon_uid = ::getuid();
   options.peers = PeersOf(config);
   options.exports = ExportsOf(config);
+  options.shares = SharesOf(config);
   options.heartbeat = config.heartbeat;
   options.reconnect_delay_min = config.reconnect_delay_min;
   options.reconnect_delay_max = config.reconnect_delay_max;

@@ -18,6 +18,15 @@ std::string Join(const std::vector<std::string>& lines) {
   return text;
 }
 
+std::vector<engine::UserPattern> PatternsOf(const std::vector<config::FileUser>& users,
+                                            const std::string& self) {
+  std::vector<engine::UserPattern> patterns;
+  for (const config::FileUser& user : users) {
+    patterns.push_back({user.uid, user.node.empty() ? self : user.node});
+  }
+  return patterns;
+}
+
 }  // namespace
 
 std::vector<engine::PeerOptions> PeersOf(const config::Config& config) {
@@ -37,14 +46,18 @@ std::vector<engine::ExportOptions> ExportsOf(const config::Config& config) {
     to.path = one.path;
     to.mode = one.mode;
     to.follow_beneath = one.follow_beneath;
-    for (const config::FileUser& user : one.read) {
-      to.read.push_back({user.uid, user.node.empty() ? config.name : user.node});
-    }
-    for (const config::FileUser& user : one.write) {
-      to.write.push_back({user.uid, user.node.empty() ? config.name : user.node});
-    }
+    to.read = PatternsOf(one.read, config.name);
+    to.write = PatternsOf(one.write, config.name);
   }
   return exports;
+}
+
+std::vector<engine::ShareOptions> SharesOf(const config::Config& config) {
+  std::vector<engine::ShareOptions> shares;
+  for (const auto& [name, one] : config.shares) {
+    shares.push_back({PatternsOf(one.users, config.name), one.nodes, one.weight});
+  }
+  return shares;
 }
 
 Reloader::Reloader(CommandLine line, config::Schema schema, const Configured& running,
@@ -74,6 +87,7 @@ void Reloader::Apply(const config::Config& wanted) {
   running_ = config::Merge(running_, wanted);
   peers_.Configure(running_);
   engine_.SetExports(ExportsOf(running_));
+  engine_.SetShares(SharesOf(running_));
   SetLogLevel(level);
   log::Info("the configuration was reloaded",
             {{"file", line_.config_file.empty() ? "none" : line_.config_file},

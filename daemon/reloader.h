@@ -17,6 +17,7 @@ namespace onecopy {
 std::vector<engine::PeerOptions> PeersOf(const config::Config& config);
 // The folders that it exports, likewise.
 std::vector<engine::ExportOptions> ExportsOf(const config::Config& config);
+std::vector<engine::ShareOptions> SharesOf(const config::Config& config);
 
 // The main thread, which may wait for files.
 class Reloader {

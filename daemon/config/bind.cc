@@ -33,6 +33,7 @@ class Binder {
     SetDiscovery();
     ReadPeers();
     ReadExports();
+    ReadShares();
     SetTexts();
     for (const std::string& library : schema.libraries) {
       config_.libraries[library] = sections_.at("libraries").settings.Text(library);
@@ -51,7 +52,7 @@ class Binder {
     const toml::node* node = file_.get(name);
     if (node == nullptr) return nullptr;
     if (!node->is_table()) {
-      const bool named = name == "peers" || name == "exports";
+      const bool named = name == "peers" || name == "exports" || name == "qos";
       const std::string header = "[" + name + (named ? ".NAME]" : "]");
       problems_.Add(LineOf(*node),
                     name + " must be a section, written as " + header + ", not " + KindText(*node));
@@ -60,7 +61,7 @@ class Binder {
   }
 
   void ReadTop() {
-    std::vector<std::string> elsewhere = {"version", "peers", "exports"};
+    std::vector<std::string> elsewhere = {"version", "peers", "exports", "qos"};
     for (const SectionSpec& spec : specs_) elsewhere.push_back(spec.name);
     Section& top = sections_[""];
     top = ReadSection(&file_, "", TopKeys(), elsewhere, problems_);
@@ -164,61 +165,94 @@ class Binder {
     config_.limits.reserved_percent = static_cast<uint32_t>(limits.Integer("reserved_percent"));
   }
 
-  void ReadPeers() {
-    const toml::table* peers = TableOf("peers");
-    if (peers == nullptr) return;
-    for (const auto& [key, node] : *peers) {
+  // Each section [KIND.NAME]: calls `bind` with its name and what was read of it.
+  template <typename Bind>
+  void ReadNamed(const std::string& kind, const std::vector<SettingSpec>& keys, const Bind& bind) {
+    const toml::table* all = TableOf(kind);
+    if (all == nullptr) return;
+    for (const auto& [key, node] : *all) {
       const std::string name(key.str());
-      const std::string section = "peers." + name;
+      const std::string section = kind + "." + name;
       if (!node.is_table()) {
         problems_.Add(LineOf(key), section + " must be a section, written as [" + section +
                                        "], not " + KindText(node));
         continue;
       }
-      peer_lines_[section] = LineOf(key);
-      Section& peer = sections_[section];
-      peer = ReadSection(node.as_table(), section, PeerKeys(), {}, problems_);
-      Peer& bound = config_.peers[name];
-      if (peer.Has("address") && !peer.wrong.contains("address")) {
-        bound.address = Address(section, "address");
-      }
-      bound.create_bytes = Size(section, "create_bytes");
-      if (peer.Has("uid_domain")) bound.uid_domain = Name(section, "uid_domain");
+      named_lines_[section] = LineOf(key);
+      Section& read = sections_[section];
+      read = ReadSection(node.as_table(), section, keys, {}, problems_);
+      bind(name, section, read);
     }
   }
 
+  void CheckName(const std::string& name, const std::string& section) {
+    if (IsName(name)) return;
+    problems_.Add(named_lines_.at(section),
+                  section + ": a name must be of the form " + std::string(kNameSyntax));
+  }
+
+  void ReadPeers() {
+    ReadNamed("peers", PeerKeys(),
+              [this](const std::string& name, const std::string& section, const Section& read) {
+                Peer& bound = config_.peers[name];
+                if (read.Has("address") && !read.wrong.contains("address")) {
+                  bound.address = Address(section, "address");
+                }
+                bound.create_bytes = Size(section, "create_bytes");
+                if (read.Has("uid_domain")) bound.uid_domain = Name(section, "uid_domain");
+              });
+  }
+
   void ReadExports() {
-    const toml::table* exports = TableOf("exports");
-    if (exports == nullptr) return;
-    for (const auto& [key, node] : *exports) {
-      const std::string name(key.str());
-      const std::string section = "exports." + name;
-      if (!node.is_table()) {
-        problems_.Add(LineOf(key), section + " must be a section, written as [" + section +
-                                       "], not " + KindText(node));
-        continue;
+    ReadNamed("exports", ExportKeys(),
+              [this](const std::string& name, const std::string& section, const Section& read) {
+                CheckName(name, section);
+                Export& bound = config_.exports[name];
+                bound.path = read.settings.Text("path");
+                if (!read.Has("path")) {
+                  problems_.Add(named_lines_.at(section),
+                                section + ": path must be set: the folder that is exported");
+                } else if (!read.wrong.contains("path") && !IsShortestPath(bound.path)) {
+                  Complain(section, "path",
+                           "must be an absolute path without . or .. and with single slashes, not "
+                           "\"" +
+                               bound.path + "\"");
+                }
+                bound.read = Users(section, "read");
+                bound.write = Users(section, "write");
+                bound.mode = Mode(section, "mode");
+                bound.follow_beneath = Follow(section);
+              });
+  }
+
+  void ReadShares() {
+    ReadNamed("qos", ShareKeys(),
+              [this](const std::string& name, const std::string& section, const Section& read) {
+                CheckName(name, section);
+                Share& bound = config_.shares[name];
+                bound.users = Users(section, "users");
+                bound.nodes = Nodes(section, "nodes");
+                bound.weight = static_cast<uint32_t>(read.settings.Integer("weight"));
+                if (read.Has("users") || read.Has("nodes")) return;
+                problems_.Add(named_lines_.at(section),
+                              section + ": users or nodes must be set: those with this weight");
+              });
+  }
+
+  std::vector<std::string> Nodes(const std::string& section, const std::string& key) {
+    std::vector<std::string> nodes;
+    std::istringstream words(sections_.at(section).settings.Text(key));
+    for (std::string word; words >> word;) {
+      if (IsNodePattern(word)) {
+        nodes.push_back(word);
+      } else {
+        Complain(
+            section, key,
+            "\"" + word +
+                "\" is not a node: write names, or patterns with * and ?, separated by blanks");
       }
-      if (!IsName(name)) {
-        problems_.Add(LineOf(key),
-                      section + ": a name must be of the form " + std::string(kNameSyntax));
-      }
-      Section& read = sections_[section];
-      read = ReadSection(node.as_table(), section, ExportKeys(), {}, problems_);
-      peer_lines_[section] = LineOf(key);
-      Export& bound = config_.exports[name];
-      bound.path = read.settings.Text("path");
-      if (!read.Has("path")) {
-        problems_.Add(LineOf(key), section + ": path must be set: the folder that is exported");
-      } else if (!read.wrong.contains("path") && !IsShortestPath(bound.path)) {
-        Complain(section, "path",
-                 "must be an absolute path without . or .. and with single slashes, not \"" +
-                     bound.path + "\"");
-      }
-      bound.read = Users(section, "read");
-      bound.write = Users(section, "write");
-      bound.mode = Mode(section, "mode");
-      bound.follow_beneath = Follow(section);
     }
+    return nodes;
   }
 
   uint32_t Mode(const std::string& section, const std::string& key) {
@@ -269,10 +303,11 @@ class Binder {
     for (const SectionSpec& spec : specs_) set(spec.name, spec.keys);
     for (const auto& [name, peer] : config_.peers) set("peers." + name, PeerKeys());
     for (const auto& [name, one] : config_.exports) set("exports." + name, ExportKeys());
+    for (const auto& [name, one] : config_.shares) set("qos." + name, ShareKeys());
   }
 
   uint32_t LineOfKey(const std::string& key) const {
-    if (const auto peer = peer_lines_.find(key); peer != peer_lines_.end()) return peer->second;
+    if (const auto peer = named_lines_.find(key); peer != named_lines_.end()) return peer->second;
     const size_t point = key.find('.');
     if (point == std::string::npos) return sections_.at("").LineOf(key);
     return sections_.at(key.substr(0, point)).LineOf(key.substr(point + 1));
@@ -324,7 +359,7 @@ class Binder {
   Problems& problems_;
   const std::vector<SectionSpec> specs_;
   std::map<std::string, Section> sections_;  // as read, by name; "" is the top of the file
-  std::map<std::string, uint32_t> peer_lines_;
+  std::map<std::string, uint32_t> named_lines_;
   Config config_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 bool CountsAtOnce(std::string_view key) {
   constexpr std::array<std::string_view, 6> kKeys = {"log.level", "tls.ca",  "tls.certificate",
                                                      "tls.key",   "tls.crl", "tls.reload"};
-  return key.starts_with("peers.") || key.starts_with("exports.") ||
+  return key.starts_with("peers.") || key.starts_with("exports.") || key.starts_with("qos.") ||
          std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
 }
 
@@ -45,6 +45,7 @@ Config Merge(const Config& running, const Config& wanted) {
   Config merged = running;
   merged.peers = wanted.peers;
   merged.exports = wanted.exports;
+  merged.shares = wanted.shares;
   merged.log_level = wanted.log_level;
   const bool tls = !TurnsTlsOnOrOff(running, wanted);
   if (tls) {

@@ -41,7 +41,7 @@ struct Peer {
   friend bool operator==(const Peer&, const Peer&) = default;
 };
 
-// Whom a right is given to.
+// Users that a section says something of.
 struct FileUser {
   std::optional<uint32_t> uid;  // absent: all users
   std::string node;             // or a pattern; empty: this node
@@ -58,6 +58,15 @@ struct Export {
   bool follow_beneath = false;
 
   friend bool operator==(const Export&, const Export&) = default;
+};
+
+// How large a share of what moves bytes users, and nodes, get.
+struct Share {
+  std::vector<FileUser> users;
+  std::vector<std::string> nodes;  // or patterns
+  uint32_t weight = 1;
+
+  friend bool operator==(const Share&, const Share&) = default;
 };
 
 // How this node learns the addresses of others, beside those of [peers].
@@ -151,6 +160,7 @@ struct Config {
   Tls tls;
   std::map<std::string, Peer> peers;      // by name or pattern: no other node may be a peer
   std::map<std::string, Export> exports;  // by name
+  std::map<std::string, Share> shares;    // by name, of [qos.NAME]
   Discovery discovery;
 
   std::string log_level;

@@ -255,6 +255,24 @@ const std::vector<SettingSpec>& ExportKeys() {
   return keys;
 }
 
+const std::vector<SettingSpec>& ShareKeys() {
+  static const std::vector<SettingSpec> keys = {
+      Text(
+          "users", "",
+          "Users of this weight, separated by blanks: UID@NODE, *@NODE for each user of a node, or "
+          "UID for a user of this node. A node may be a pattern. Their weight counts among the "
+          "users of one node."),
+      Text("nodes", "",
+           "Nodes of this weight, or patterns, separated by blanks: it counts against other nodes, "
+           "for what is asked for at the node. This node's own name stands for what is asked for "
+           "here."),
+      Number("weight", SettingType::kInteger, 1, {1, 100},
+             "How many shares each of them gets. Without a section it is 1. If several sections "
+             "name one user or node, the largest weight counts."),
+  };
+  return keys;
+}
+
 std::vector<SectionSpec> Sections(const Schema& schema) {
   using enum SettingType;
   std::vector<SectionSpec> sections = {
@@ -383,6 +401,11 @@ std::vector<SectionSpec> SectionsToRead(const Schema& schema) {
                             "its files (onecopy cp NODE:/PATH BUFFER) or write them (onecopy cp "
                             "BUFFER NODE:/PATH). By default, nothing is exported.",
                             ExportKeys(), true};
+  const SectionSpec shares{"qos.training",
+                           "One section for each weight. Users and nodes whose bytes wait for one "
+                           "another get shares of what moves them according to their weights: "
+                           "nodes first, then the users of each node.",
+                           ShareKeys(), true};
   std::vector<SectionSpec> sections;
   for (SectionSpec& section : Sections(schema)) {
     const bool tls = section.name == "tls";
@@ -390,6 +413,7 @@ std::vector<SectionSpec> SectionsToRead(const Schema& schema) {
     if (!tls) continue;
     sections.push_back(peers);
     sections.push_back(exports);
+    sections.push_back(shares);
   }
   return sections;
 }

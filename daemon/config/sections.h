@@ -33,6 +33,8 @@ const std::vector<SettingSpec>& TopKeys();
 const std::vector<SettingSpec>& PeerKeys();
 // The keys of each [exports.NAME].
 const std::vector<SettingSpec>& ExportKeys();
+// The keys of each [qos.NAME].
+const std::vector<SettingSpec>& ShareKeys();
 
 // The daemon's own sections, then [libraries], then the backends'.
 std::vector<SectionSpec> Sections(const Schema& schema);

@@ -70,6 +70,12 @@ void Engine::SetExports(std::vector<ExportOptions> exports) {
   });
 }
 
+void Engine::SetShares(std::vector<ShareOptions> shares) {
+  loop().Post([state = state_.get(), shares = std::move(shares)]() mutable {
+    state->context.flows.Configure(std::move(shares));
+  });
+}
+
 void Engine::Drain(Task done) {
   loop().Post([state = state_.get(), done = std::move(done)]() mutable {
     state->context.draining = state->context.ending = true;

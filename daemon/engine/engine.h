@@ -60,6 +60,8 @@ class Engine {
   void SetPeers(std::vector<PeerOptions> peers);
   // Any thread: other folders than Options named; see Exports::Configure.
   void SetExports(std::vector<ExportOptions> exports);
+  // Any thread: other shares than Options named; see Flows::Configure.
+  void SetShares(std::vector<ShareOptions> shares);
   // Any thread: refuses new transfers; `done` runs on the engine's thread when the running ones
   // have ended, or have been cancelled after the drain timeout.
   void Drain(Task done);

@@ -158,7 +158,9 @@ Engine::State::State(Options options, std::vector<std::unique_ptr<Memory>> memor
               drain,
               exports}),
       figures({context, tally, transfers, rings, slots, buffers, held, peers, probes}),
-      status({context, catalog, peers, planning, transfers, tally, figures}) {}
+      status({context, catalog, peers, planning, transfers, tally, figures}) {
+  context.flows.Configure(context.options.shares);
+}
 
 DestinationRun::Needs Engine::State::RunNeeds() {
   return {context,   peers,      transfers,  buffers, arrivals,

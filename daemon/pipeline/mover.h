@@ -61,9 +61,10 @@ class CopyMover final : public Mover {
 // both ends, or is longer than `piece_bytes`. The chain's executor is the connection's.
 class GetMover final : public Mover {
  public:
-  // `lane_rates` as in GetRequest.
+  // `lane_rates` and `flow` as in GetRequest.
   GetMover(std::shared_ptr<Connection> connection, ChannelId channel, RemoteKey key,
-           RegionRef region, std::vector<double> lane_rates, Layouts layouts, uint64_t piece_bytes);
+           RegionRef region, std::vector<double> lane_rates, const Flow& flow, Layouts layouts,
+           uint64_t piece_bytes);
   void Move(const Chunk& from, const Chunk& to, Done done) override;
   void Cancel() override { connection_->CancelGets(channel_); }
 
@@ -76,6 +77,7 @@ class GetMover final : public Mover {
   const RemoteKey key_;
   const RegionRef region_;
   const std::vector<double> lane_rates_;
+  const Flow flow_;
   const Layouts layouts_;
   const uint64_t piece_bytes_;
 };

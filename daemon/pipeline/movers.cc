@@ -49,13 +49,14 @@ void CopyMover::Move(const Chunk& from, const Chunk& to, Done done) {
 }
 
 GetMover::GetMover(std::shared_ptr<Connection> connection, ChannelId channel, RemoteKey key,
-                   RegionRef region, std::vector<double> lane_rates, Layouts layouts,
-                   uint64_t piece_bytes)
+                   RegionRef region, std::vector<double> lane_rates, const Flow& flow,
+                   Layouts layouts, uint64_t piece_bytes)
     : connection_(std::move(connection)),
       channel_(channel),
       key_(std::move(key)),
       region_(std::move(region)),
       lane_rates_(std::move(lane_rates)),
+      flow_(flow),
       layouts_(std::move(layouts)),
       piece_bytes_(piece_bytes) {
   assert(piece_bytes > 0);
@@ -71,7 +72,8 @@ void GetMover::Move(const Chunk& from, const Chunk& to, Done done) {
        from.at,
        {region_, to.at, from.bytes},
        GetRequest::kAnyLane,
-       lane_rates_},
+       lane_rates_,
+       flow_},
       [done = std::move(done)](Status status, const StepList& steps, unsigned lane) mutable {
         done({std::move(status), steps, static_cast<int>(lane)});
       });
@@ -96,7 +98,7 @@ void GetMover::GetMany(const std::vector<StridedCopy>& pieces, const RemoteKey& 
       const Span into{region_, copy.to + i * copy.to_stride, copy.bytes};
       connection_->Get(
           {channel_, &key, copy.from + i * copy.from_stride, into, GetRequest::kAnyLane,
-           lane_rates_},
+           lane_rates_, flow_},
           [batch, bytes = copy.bytes](Status status, const StepList& steps, unsigned lane) {
             batch->Ended(std::move(status), steps, lane, bytes);
           });

@@ -55,7 +55,8 @@ Status SmallGets::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes
   batch_.push_back({.channel = source_.channel,
                     .key = &source_.key,
                     .key_offset = from_offset - source_.begin,
-                    .into = {into_, to_offset, bytes}});
+                    .into = {into_, to_offset, bytes},
+                    .flow = source_.flow});
   ++begun_;
   return OkStatus();
 }

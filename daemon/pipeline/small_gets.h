@@ -19,6 +19,7 @@ class SmallGets final : public SmallCopyRoute {
     std::shared_ptr<Connection> connection;
     ChannelId channel = 0;
     RemoteKey key;
+    Flow flow = {};              // as in GetRequest
     uint64_t begin = 0;          // where the key's bytes begin, in the source's buffer
     std::shared_ptr<void> held;  // goes with the route
   };

@@ -141,6 +141,8 @@ constexpr Known kBlocks[] = {
      "a file of one of sixteen machines; README's two have such"},
     {"docs/operate.md", "[exports.models]", kNothingToType,
      "a part of a file; cluster/exports has its like"},
+    {"docs/operate.md", "[qos.training]", kNothingToType,
+     "a part of a file; cluster/shares has its like"},
     {"client/doctor/README.md", "Gather (files", kNothingToType, "a drawing"},
     {"transport/topology/README.md", "version = 1", kNothingToType,
      "a file; unit/topology reads such"},

@@ -37,12 +37,10 @@ struct Held : WithDrive {
           uid, node,
           {"buffer", "create", "g", "--size", std::to_string(kDriveBytes), "--memory", "cuda:0"});
     }
-    command = std::make_unique<Process>(ProcessOptions{
-        .program = "onecopy", .arguments = arguments, .in_child = [uid] {
-          if (uid == 0) return;
-          if (::setgroups(0, nullptr) != 0 || ::setgid(uid) != 0 || ::setuid(uid) != 0)
-            ::_exit(126);
-        }});
+    command = std::make_unique<Process>(
+        ProcessOptions{.program = "onecopy",
+                       .arguments = arguments,
+                       .in_child = uid == 0 ? std::function<void()>() : BecomeUser(uid)});
     AwaitHeld();
     id = node.Do({"transfer", "ls"})[0].at("id");
   }

@@ -1,7 +1,5 @@
 #include "tests/cluster/users.h"
 
-#include <grp.h>
-
 #include <filesystem>
 #include <stdexcept>
 
@@ -14,9 +12,7 @@ void OpenTo(Node& node) {
 CommandResult RunAs(uid_t uid, const Node& node, std::vector<std::string> arguments,
                     const std::string& input) {
   arguments.insert(arguments.begin(), {"--run-dir", node.run_dir(), "--json"});
-  return RunCommand("onecopy", arguments, input, [uid] {
-    if (::setgroups(0, nullptr) != 0 || ::setgid(uid) != 0 || ::setuid(uid) != 0) ::_exit(126);
-  });
+  return RunCommand("onecopy", arguments, input, BecomeUser(uid));
 }
 
 Json CommandAs(uid_t uid, const Node& node, const std::vector<std::string>& arguments,

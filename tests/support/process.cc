@@ -1,6 +1,7 @@
 #include "tests/support/process.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -169,6 +170,12 @@ int Process::Wait() {
   if (::waitpid(pid_, &status, 0) != pid_) ThrowErrno("waitpid");
   pid_ = 0;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+std::function<void()> BecomeUser(uid_t uid) {
+  return [uid] {
+    if (::setgroups(0, nullptr) != 0 || ::setgid(uid) != 0 || ::setuid(uid) != 0) ::_exit(126);
+  };
 }
 
 std::string ReadFile(const std::filesystem::path& path) {

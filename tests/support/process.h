@@ -52,6 +52,9 @@ class Process {
   os::UniqueFd ended_;  // pidfd
 };
 
+// For ProcessOptions::in_child: the program runs as that user and group, and no other group.
+std::function<void()> BecomeUser(uid_t uid);
+
 std::string ReadFile(const std::filesystem::path& path);
 void WriteFile(const std::filesystem::path& path, const std::string& text);
 

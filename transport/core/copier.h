@@ -9,6 +9,7 @@
 #include "onecopy/reasons.h"
 #include "onecopy/result.h"
 #include "transport/core/executor.h"
+#include "transport/core/flow.h"
 #include "transport/core/region.h"
 #include "transport/core/scatter.h"
 #include "transport/core/small_copy_route.h"
@@ -26,6 +27,9 @@ class CopyRoute {
   using Done = UniqueFunction<void(Status, const StepList& steps)>;
 
   virtual ~CopyRoute() = default;
+
+  // Whose bytes these are, where copies wait for others' (see FairQueue). Before the first copy.
+  virtual void SetFlow(const Flow&) {}
 
   // Any thread; does not block. The pieces lie inside the regions; one that does not is not copied,
   // and fails with INTERNAL (RANGE_OUT_OF_BUFFER). Copies of one route may complete in any order.

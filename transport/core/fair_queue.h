@@ -1,6 +1,7 @@
-// A queue that gives several flows equal shares.
+// A queue that gives those whose items wait in it their shares.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -9,79 +10,38 @@
 #include <utility>
 #include <vector>
 
+#include "transport/core/flow.h"
+
 namespace onecopy {
+namespace fair_queue {
 
-// Within a flow it goes in order; flows take turns, each worth `quantum` of what items cost, so
-// that one of many small items has no less than one of few large ones. What a turn leaves over, or
-// an item costs more than one, is carried to the flow's next turn, for as long as it has items. One
-// thread.
+// In order.
 template <typename T>
-class FairQueue {
+class Line {
  public:
-  explicit FairQueue(uint64_t quantum) : quantum_(quantum == 0 ? 1 : quantum) {}
-  FairQueue(FairQueue&&) = default;
-  FairQueue(const FairQueue&) = delete;
-  FairQueue& operator=(const FairQueue&) = delete;
+  explicit Line(uint64_t /*quantum*/) {}
 
-  bool empty() const { return turns_.empty(); }
-  size_t size() const { return size_; }
-
-  void Push(uint64_t flow, uint64_t cost, T item) {
-    Flow& waiting = flows_[flow];
-    if (waiting.items.empty()) turns_.push_back(flow);
-    waiting.items.push_back({cost, std::move(item)});
-    ++size_;
-  }
-
-  // Before all others of its flow.
-  void PushFirst(uint64_t flow, uint64_t cost, T item) {
-    Flow& waiting = flows_[flow];
-    if (waiting.items.empty()) turns_.push_back(flow);
-    waiting.items.push_front({cost, std::move(item)});
-    ++size_;
-  }
-
-  // Of the flow whose turn it is. Not of an empty queue.
+  bool empty() const { return entries_.empty(); }
+  uint64_t NextCost() { return entries_.front().cost; }
   T Pop() {
-    while (true) {
-      const uint64_t number = turns_.front();
-      Flow& flow = flows_.at(number);
-      if (!std::exchange(turn_begun_, true)) flow.credit += quantum_;
-      if (flow.items.front().cost > flow.credit) {
-        EndTurn();
-        turns_.push_back(number);
-        continue;
-      }
-      flow.credit -= flow.items.front().cost;
-      T item = std::move(flow.items.front().item);
-      flow.items.pop_front();
-      --size_;
-      if (flow.items.empty()) {
-        flows_.erase(number);
-        EndTurn();
-      }
-      return item;
-    }
+    T item = std::move(entries_.front().item);
+    entries_.pop_front();
+    return item;
   }
+  void Push(uint64_t cost, T item) { entries_.push_back({cost, std::move(item)}); }
+  void PushFirst(uint64_t cost, T item) { entries_.push_front({cost, std::move(item)}); }
 
-  // Takes out those of one flow, in order.
-  std::vector<T> TakeFlow(uint64_t flow) {
-    return TakeIf(flow, [](const T&) { return true; });
-  }
-  std::vector<T> TakeAll() {
-    return TakeIf([](const T&) { return true; });
-  }
-  // Those of which `which` says so, in order within each flow.
   template <typename Which>
-  std::vector<T> TakeIf(const Which& which) {
-    std::vector<T> taken;
-    const std::deque<uint64_t> flows = turns_;
-    for (const uint64_t flow : flows) {
-      std::vector<T> of_flow = TakeIf(flow, which);
-      taken.insert(taken.end(), std::make_move_iterator(of_flow.begin()),
-                   std::make_move_iterator(of_flow.end()));
+  void TakeIf(const Which& which, std::vector<T>* taken) {
+    std::deque<Entry> kept;
+    for (Entry& entry : entries_) {
+      if (which(entry.item)) {
+        taken->push_back(std::move(entry.item));
+      } else {
+        kept.push_back(std::move(entry));
+      }
     }
-    return taken;
+    entries_ = std::move(kept);
   }
 
  private:
@@ -89,45 +49,156 @@ class FairQueue {
     uint64_t cost = 0;
     T item;
   };
-  struct Flow {
-    std::deque<Entry> items;
-    uint64_t credit = 0;
-  };
+  std::deque<Entry> entries_;
+};
 
-  template <typename Which>
-  std::vector<T> TakeIf(uint64_t number, const Which& which) {
-    std::vector<T> taken;
-    const auto found = flows_.find(number);
-    if (found == flows_.end()) return taken;
-    std::deque<Entry> kept;
-    for (Entry& entry : found->second.items) {
-      if (which(entry.item)) {
-        taken.push_back(std::move(entry.item));
-      } else {
-        kept.push_back(std::move(entry));
-      }
-    }
-    size_ -= taken.size();
-    found->second.items = std::move(kept);
-    if (!found->second.items.empty()) return taken;
-    flows_.erase(found);
-    if (turns_.front() == number) {
-      EndTurn();
-    } else {
-      std::erase(turns_, number);
-    }
-    return taken;
+// Several of what is below take turns (deficit round robin): a turn is worth `quantum` for each
+// share of the weight. What it leaves over, or an item costs more, is carried to the next turn, for
+// as long as there are items.
+template <typename T, typename Below>
+class Turns {
+ public:
+  explicit Turns(uint64_t quantum) : quantum_(quantum) {}
+
+  bool empty() const { return order_.empty(); }
+  // Of what Pop returns. Not of an empty one; nor Pop.
+  uint64_t NextCost() { return Next().below.NextCost(); }
+  T Pop() {
+    Member& next = Next();
+    next.credit -= next.below.NextCost();
+    T item = next.below.Pop();
+    if (next.below.empty()) Drop(order_.front());
+    return item;
+  }
+  // For something to be pushed, which must follow.
+  Below& Join(uint64_t number, uint32_t weight) {
+    auto [found, is_new] = members_.try_emplace(number, quantum_);
+    if (is_new) order_.push_back(number);
+    found->second.weight = std::max<uint32_t>(weight, 1);
+    return found->second.below;
+  }
+  template <typename Use>
+  void ForEach(const Use& use) {
+    const std::deque<uint64_t> all = order_;
+    for (const uint64_t number : all) UseOne(number, use);
+  }
+  template <typename Use>
+  void UseOne(uint64_t number, const Use& use) {
+    const auto found = members_.find(number);
+    if (found == members_.end()) return;
+    use(found->second.below);
+    if (found->second.below.empty()) Drop(number);
   }
 
-  void EndTurn() {
-    turns_.pop_front();
-    turn_begun_ = false;
+ private:
+  struct Member {
+    explicit Member(uint64_t quantum) : below(quantum) {}
+    Below below;
+    uint64_t credit = 0;
+    uint32_t weight = 1;
+  };
+
+  Member& Next() {
+    while (true) {
+      const uint64_t number = order_.front();
+      Member& member = members_.at(number);
+      if (!std::exchange(turn_begun_, true)) member.credit += quantum_ * member.weight;
+      if (member.below.NextCost() <= member.credit) return member;
+      order_.pop_front();
+      order_.push_back(number);
+      turn_begun_ = false;
+    }
+  }
+  void Drop(uint64_t number) {
+    members_.erase(number);
+    if (order_.front() == number) {
+      order_.pop_front();
+      turn_begun_ = false;
+    } else {
+      std::erase(order_, number);
+    }
   }
 
   const uint64_t quantum_;
-  std::unordered_map<uint64_t, Flow> flows_;  // those with items
-  std::deque<uint64_t> turns_;                // of the same, the one whose turn it is first
-  bool turn_begun_ = false;                   // the first one's
+  std::unordered_map<uint64_t, Member> members_;  // those with items
+  std::deque<uint64_t> order_;                    // of the same, the one whose turn it is first
+  bool turn_begun_ = false;                       // the first one's
+};
+
+}  // namespace fair_queue
+
+// Nodes take turns, within a node's its users, within a user's the channels: each worth so much of
+// what items cost, not of their number, so that one of many small items has no less than one of few
+// large ones. A channel's items are in order. One thread.
+template <typename T>
+class FairQueue {
+ public:
+  // A turn of a weight of 1 is worth `quantum`.
+  explicit FairQueue(uint64_t quantum) : nodes_(quantum == 0 ? 1 : quantum) {}
+  FairQueue(FairQueue&&) = default;
+  FairQueue(const FairQueue&) = delete;
+  FairQueue& operator=(const FairQueue&) = delete;
+
+  bool empty() const { return size_ == 0; }
+  size_t size() const { return size_; }
+
+  // The flow's weights hold from now on, also for what waits already.
+  void Push(const Flow& flow, uint64_t channel, uint64_t cost, T item) {
+    Join(flow, channel).Push(cost, std::move(item));
+    ++size_;
+  }
+  // Before all others of its channel.
+  void PushFirst(const Flow& flow, uint64_t channel, uint64_t cost, T item) {
+    Join(flow, channel).PushFirst(cost, std::move(item));
+    ++size_;
+  }
+
+  // Of the channel whose turn it is. Not of an empty queue.
+  T Pop() {
+    --size_;
+    return nodes_.Pop();
+  }
+
+  // Takes out those of one channel, of whatever flow, in order.
+  std::vector<T> TakeChannel(uint64_t channel) {
+    std::vector<T> taken;
+    nodes_.ForEach([&](Users& users) {
+      users.ForEach([&](Channels& channels) {
+        channels.UseOne(channel, [&](fair_queue::Line<T>& line) {
+          line.TakeIf([](const T&) { return true; }, &taken);
+        });
+      });
+    });
+    size_ -= taken.size();
+    return taken;
+  }
+  std::vector<T> TakeAll() {
+    return TakeIf([](const T&) { return true; });
+  }
+  // Those of which `which` says so, in order within each channel.
+  template <typename Which>
+  std::vector<T> TakeIf(const Which& which) {
+    std::vector<T> taken;
+    nodes_.ForEach([&](Users& users) {
+      users.ForEach([&](Channels& channels) {
+        channels.ForEach([&](fair_queue::Line<T>& line) { line.TakeIf(which, &taken); });
+      });
+    });
+    size_ -= taken.size();
+    return taken;
+  }
+
+ private:
+  using Channels = fair_queue::Turns<T, fair_queue::Line<T>>;
+  using Users = fair_queue::Turns<T, Channels>;
+
+  fair_queue::Line<T>& Join(const Flow& flow, uint64_t channel) {
+    return nodes_.Join(flow.node, flow.node_weight)
+        .Join(flow.user, flow.user_weight)
+        .Join(channel, 1);
+  }
+
+  fair_queue::Turns<T, Users> nodes_;
   size_t size_ = 0;
 };
 

@@ -16,6 +16,7 @@
 #include "onecopy/capability.h"
 #include "onecopy/result.h"
 #include "transport/core/executor.h"
+#include "transport/core/flow.h"
 #include "transport/core/region.h"
 #include "transport/core/step.h"
 
@@ -46,6 +47,8 @@ struct GetRequest {
   // used only where no other can. Empty: the link judges by its ports, as do links that have no say
   // in it. Valid for as long as `key`.
   std::span<const double> lane_rates = {};
+  // Whose gets these are: those of several that wait take turns.
+  Flow flow = {};
 
   static constexpr int kAnyLane = -1;
 };

@@ -248,6 +248,12 @@ std::vector<StridedCopy> CopiesOf(const ScatterEnd& from, const ScatterEnd& to, 
   return copies;
 }
 
+uint64_t PayloadOf(std::span<const StridedCopy> copies) {
+  uint64_t bytes = 0;
+  for (const StridedCopy& copy : copies) bytes += copy.payload();
+  return bytes;
+}
+
 Status CheckInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uint64_t to_bytes) {
   for (const StridedCopy& copy : copies) {
     if (IsInside(copy, copy.from, copy.from_stride, from_bytes) &&

@@ -63,6 +63,9 @@ struct StridedCopy {
   friend bool operator==(const StridedCopy&, const StridedCopy&) = default;
 };
 
+// Of all of them.
+uint64_t PayloadOf(std::span<const StridedCopy> copies);
+
 // INTERNAL unless every copy begins and ends inside regions of these sizes. Safe against overflow.
 // Code that copies memory checks this itself, in every build, even after other checks: a mistake
 // above it must fail one transfer, and not read or write another user's memory.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/engine/base/flows.h"
 #include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/options.h"
 #include "daemon/engine/base/workers.h"
@@ -34,6 +35,7 @@ struct Context {
   bool stopping = false;         // nothing begins any more, be it a part of what has begun
   WallTime draining_since = {};  // where it drains
   size_t reports_under_way = 0;  // about transfers, to other nodes
+  Flows flows = {};
 
   const std::string& node() const { return options.node; }
   bool IsSelf(const std::string& name) const { return name.empty() || name == options.node; }

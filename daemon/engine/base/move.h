@@ -30,6 +30,7 @@ struct Area {
 struct MoveFor {
   std::string owner;  // whose they are: see Slots::Params
   Owner payer;        // on whose account they move
+  Flow flow = {};     // whose turn they take
 };
 
 // What a move did.

@@ -31,9 +31,9 @@ struct PeerOptions {
   bool discovered = false;
 };
 
-// Of the users that a right is given to: one or all, of a node or of several, by a pattern with *
+// Of the users that something is said of: one or all, of a node or of several, by a pattern with *
 // and ?.
-struct ExportUser {
+struct UserPattern {
   std::optional<uint32_t> uid;  // absent: all of the node's
   std::string node;
 };
@@ -42,10 +42,17 @@ struct ExportUser {
 struct ExportOptions {
   std::string name;  // [exports.NAME]
   std::string path;  // absolute, in its shortest form
-  std::vector<ExportUser> read;
-  std::vector<ExportUser> write;
+  std::vector<UserPattern> read;
+  std::vector<UserPattern> write;
   uint32_t mode = 0640;         // of a new file
   bool follow_beneath = false;  // symbolic links that stay below the folder lead on
+};
+
+// A share of what moves bytes (see Flows); of several that name the same the largest counts.
+struct ShareOptions {
+  std::vector<UserPattern> users;
+  std::vector<std::string> nodes;  // or patterns
+  uint32_t weight = 1;
 };
 
 struct DiscoveryState {
@@ -64,6 +71,7 @@ struct Options {
   uint32_t daemon_uid = 0;
   std::vector<PeerOptions> peers;
   std::vector<ExportOptions> exports;
+  std::vector<ShareOptions> shares;
 
   std::chrono::milliseconds heartbeat{5000};
   std::chrono::milliseconds reconnect_delay_min{100};

@@ -62,9 +62,9 @@ struct Turns::Queue : std::enable_shared_from_this<Queue> {
       if (closed) return;
       const uint64_t flow = FlowOf(PayerOf(payer));
       if (next) {
-        waiting.PushFirst(flow, 1, std::move(task));
+        waiting.PushFirst({.node = flow}, 0, 1, std::move(task));
       } else {
-        waiting.Push(flow, 1, std::move(task));
+        waiting.Push({.node = flow}, 0, 1, std::move(task));
       }
       if (std::exchange(posted, true)) return;
     }

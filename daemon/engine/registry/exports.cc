@@ -37,7 +37,7 @@ bool Covers(const std::string& root, const std::string& path) {
 
 bool IsPattern(const std::string& node) { return node.find_first_of("*?") != std::string::npos; }
 
-bool Allows(const ExportUser& user, const Principal& who, const Owners& owners) {
+bool Allows(const UserPattern& user, const Principal& who, const Owners& owners) {
   if (!IsPattern(user.node)) {
     if (!user.uid) return user.node == who.node;
     return owners.Same({Uid(*user.uid), user.node}, OwnerOf(who));
@@ -103,8 +103,8 @@ struct Exports::Asked {
 };
 
 bool Exports::May(const Principal& who, const ExportOptions& one, FileUse use) const {
-  const std::vector<ExportUser>& users = use == FileUse::kRead ? one.read : one.write;
-  return who.administrator || std::any_of(users.begin(), users.end(), [&](const ExportUser& user) {
+  const std::vector<UserPattern>& users = use == FileUse::kRead ? one.read : one.write;
+  return who.administrator || std::any_of(users.begin(), users.end(), [&](const UserPattern& user) {
            return Allows(user, who, needs_.owners);
          });
 }

@@ -142,8 +142,9 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
         }
         const std::shared_ptr<Connection>& connection = made->range->connection();
         record.access = connection->Access(made->range->key(), *into);
+        const Flow flow = needs_.context.flows.Of(OwnerOf(params.who), params.who.node);
         auto way = std::make_unique<pipeline::SmallGets>(
-            pipeline::SmallGets::Source{connection, os::RandomNumber(), made->range->key(),
+            pipeline::SmallGets::Source{connection, os::RandomNumber(), made->range->key(), flow,
                                         route.from.offset, made->range},
             into, std::move(explain), FailureOf(params));
         made->range.reset();

@@ -114,7 +114,7 @@ void DestinationRun::Begin() {
   progressed_ = os::Clock::now();
   const plan::Path& path = params_.plan;
   if (IsLocal()) {
-    move_ = needs_.moves.Inside(path, {record().info.owner, payer()}, *params_.source_area,
+    move_ = needs_.moves.Inside(path, {record().info.owner, payer(), flow()}, *params_.source_area,
                                 params_.destination);
   } else {
     RemoteMove::Params params{
@@ -124,6 +124,7 @@ void DestinationRun::Begin() {
         params_.request.asked.checksum,
         params_.client_buffer,
         payer(),
+        flow(),
         {params_.request.reservation.memory, params_.request.reservation.device},
         {},
         record().info,

@@ -104,6 +104,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void TellArrival();
   TransferRecord& record();
   Owner payer() { return needs_.transfers.PayerOf(record()); }
+  Flow flow() { return needs_.transfers.FlowOf(record()); }
   void Note(MoveOutcome outcome);  // into the receipt
   // Keeps what the transfer made by its path, where nothing disturbed it, and says so where the
   // bytes came far slower than was measured before.

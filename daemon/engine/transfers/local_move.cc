@@ -209,6 +209,7 @@ pipeline::Cut LocalMove::CutFor(const Routes& routes) const {
 }
 
 void LocalMove::Run(const Routes& routes) {
+  for (const auto& route : routes) route->SetFlow(whom_.flow);
   Executor& executor = routes.back()->executor();
   std::string proof;
   for (const auto& route : routes) {

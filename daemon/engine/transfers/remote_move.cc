@@ -212,12 +212,13 @@ void RemoteMove::Run() {
       sockets ? std::max(slot_bytes / kPieces, kMinPiece) : std::numeric_limits<uint64_t>::max();
   stages.push_back(
       {std::make_unique<pipeline::GetMover>(range_->connection(), channel_id_, range_->key(),
-                                            target(), lanes_.rates, gets, piece),
+                                            target(), lanes_.rates, params_.flow, gets, piece),
        connection.depth()});
   if (slab_ != nullptr) {
     OpenShare();
     places.between.push_back(std::make_unique<pipeline::SlotQueue>(share_));
     const unsigned depth = route_->depth();
+    route_->SetFlow(params_.flow);
     stages.push_back(
         {std::make_unique<pipeline::CopyMover>(route_, connection.executor(),
                                                pipeline::Layouts{nullptr, destination_.layout}),

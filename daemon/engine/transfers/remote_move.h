@@ -34,6 +34,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
     bool checksum = false;           // of the source's range, afterwards
     std::string client_buffer = {};  // the destination's name, where a client registered it
     Owner payer;
+    Flow flow = {};
     plan::WireEnd source_memory = {};
     std::optional<std::chrono::milliseconds> deadline;
     TransferInfo transfer;       // for the source's own list

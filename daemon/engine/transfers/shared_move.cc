@@ -135,6 +135,7 @@ void SharedMove::Run(uint64_t there) {
   places.source = std::make_unique<pipeline::SourceRange>(there, payload, chunk, layouts.from);
   places.destination =
       std::make_unique<pipeline::DestinationRange>(destination_.span.offset, payload, layouts.to);
+  route_->SetFlow(params_.flow);
   Executor& executor = route_->executor();
   std::vector<pipeline::Stage> stages;
   stages.push_back(

@@ -37,6 +37,7 @@ SourceRun::SourceRun(const Needs& needs, TransferId id, std::string destination,
       destination_(std::move(destination)),
       ticket_(ticket),
       payer_(PayerAt(needs.context.node(), ticket.initiator, ticket.owner)),
+      flow_(needs.context.flows.Of(ticket.owner, ticket.initiator)),
       region_(std::move(region)),
       slots_(needs.slots.For(*region_)),
       link_(std::move(serving.link)),
@@ -65,6 +66,7 @@ void SourceRun::Stage(const PrepareRequest& request) {
   params.area = {{region_, place.range.offset, place.range.bytes}, place.layout};
   params.owner = ticket_.owner.ToString() + " to " + destination_;
   params.payer = payer_;
+  params.flow = flow_;
   params.link = link_;
   params.connection = connection_;
   params.channel = channel_.get();

@@ -98,6 +98,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   const std::string destination_;
   Ticket ticket_;
   const Owner payer_;
+  const Flow flow_;
   RegionRef region_;
   const std::shared_ptr<Slots> slots_;  // where it is staged
   const std::string link_;

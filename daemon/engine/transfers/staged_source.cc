@@ -60,6 +60,7 @@ void StagedSource::Begin() {
   places.destination =
       std::make_unique<pipeline::ExportedSlots>(lent_slots_, *params_.channel, bytes, params_.skip);
   events_.ready(chunk_bytes, *route_->steps());
+  route_->SetFlow(params_.flow);
   Executor& executor = params_.connection->executor();
   std::vector<pipeline::Stage> stages(1);
   stages[0].depth = route_->depth();

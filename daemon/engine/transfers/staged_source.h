@@ -22,6 +22,7 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
     Area area;
     std::string owner;  // of the bytes in the slots; see Slots
     Owner payer;
+    Flow flow = {};
     std::string link;
     std::shared_ptr<Connection> connection;
     pipeline::Channel* channel = nullptr;  // outlives it

@@ -84,6 +84,10 @@ Owner Transfers::PayerOf(const TransferRecord& record) const {
   return PayerAt(context_.node(), record.initiator, record.owner);
 }
 
+Flow Transfers::FlowOf(const TransferRecord& record) const {
+  return context_.flows.Of(record.owner, record.initiator);
+}
+
 Result<Ledger::Charge> Transfers::Take(const Owner& owner, const std::string& initiator,
                                        bool administrator, uint64_t bytes) {
   const Owner payer = PayerAt(context_.node(), initiator, owner);

@@ -79,6 +79,8 @@ class Transfers {
                               uint64_t bytes);
   // Who pays for a record.
   Owner PayerOf(const TransferRecord& record) const;
+  // Whose turn its bytes take.
+  Flow FlowOf(const TransferRecord& record) const;
   // A new record; ALREADY_EXISTS for an id that is known. One that has ended needs no charge.
   Result<TransferRecord*> Add(TransferInfo info, Owner owner, std::string initiator,
                               Ledger::Charge charge);

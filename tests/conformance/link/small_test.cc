@@ -47,8 +47,9 @@ struct Ends {
     return [this](const Status& why) { failure.set_value(why); };
   }
   std::unique_ptr<SmallGets> Gets() {
-    return std::make_unique<SmallGets>(SmallGets::Source{connected.reader, 1, key, kBegin, nullptr},
-                                       sink, SmallGets::Explain(), Failed());
+    return std::make_unique<SmallGets>(
+        SmallGets::Source{connected.reader, 1, key, {}, kBegin, nullptr}, sink,
+        SmallGets::Explain(), Failed());
   }
   std::shared_ptr<SmallServer> Serve() {
     return SmallServer::Start(

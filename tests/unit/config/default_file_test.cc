@@ -39,12 +39,12 @@ TEST_CASE("the printed file reads as the defaults") {
 
 TEST_CASE("every key of the printed file has its default, once the # is removed") {
   std::string text;
-  bool in_peers = false;
+  bool in_example = false;
   size_t keys = 0;
   for (const std::string& line : Lines(PrintDefault(TestSchema()))) {
-    if (line.starts_with("#[peers.") || line.starts_with("#[exports.")) in_peers = true;
-    if (line.starts_with("[")) in_peers = false;
-    const bool set = IsCommentedOut(line) && !in_peers;
+    if (line.starts_with("#[")) in_example = true;
+    if (line.starts_with("[")) in_example = false;
+    const bool set = IsCommentedOut(line) && !in_example;
     keys += set ? 1 : 0;
     text += (set ? line.substr(1) : line) + "\n";
   }
@@ -83,6 +83,22 @@ TEST_CASE("the printed export is one once the # is removed and the path is fille
   CHECK(config->exports.at("data").mode == 0640);
   CHECK_FALSE(config->exports.at("data").follow_beneath);
   CHECK(Defaults(TestSchema()).exports.empty());
+}
+
+TEST_CASE("the printed shares are some once the # is removed and the users are filled in") {
+  std::string text;
+  for (const std::string& line : Lines(PrintDefault(TestSchema()))) {
+    if (line == "#[qos.training]") text += "[qos.training]\n";
+    if (line == "#users = \"\"") text += "users = \"1000\"\n";
+    if (line == "#weight = 1") text += line.substr(1) + "\n";
+  }
+  const auto config = Parse(text, "default", TestSchema());
+  REQUIRE_OK(config);
+  REQUIRE(config->shares.contains("training"));
+  CHECK(config->shares.at("training").users.size() == 1);
+  CHECK(config->shares.at("training").nodes.empty());
+  CHECK(config->shares.at("training").weight == 1);
+  CHECK(Defaults(TestSchema()).shares.empty());
 }
 
 TEST_CASE("every key of the printed file is explained above it, within a hundred columns") {

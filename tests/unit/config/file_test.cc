@@ -287,6 +287,23 @@ TEST_CASE("folders are exported to the users that are named") {
   CHECK(config->exports.at("all").mode == 0640);
 }
 
+TEST_CASE("users and nodes have the weights of their sections") {
+  const auto config = Parse(
+      "[qos.training]\nusers = \"1000  *@gpu-* 7@west\"\nnodes = \"west lab-?\"\nweight = 3\n"
+      "[qos.rest]\nnodes = \"*\"\n",
+      "f.toml", TestSchema());
+  REQUIRE_OK(config);
+  REQUIRE(config->shares.size() == 2);
+  const auto& training = config->shares.at("training");
+  using onecopy::config::FileUser;
+  CHECK(training.users == std::vector<FileUser>{{1000, ""}, {std::nullopt, "gpu-*"}, {7, "west"}});
+  CHECK(training.nodes == std::vector<std::string>{"west", "lab-?"});
+  CHECK(training.weight == 3);
+  CHECK(config->shares.at("rest").users.empty());
+  CHECK(config->shares.at("rest").nodes == std::vector<std::string>{"*"});
+  CHECK(config->shares.at("rest").weight == 1);
+}
+
 TEST_CASE("a file is read from where it is") {
   Folder folder;
   const auto config = Load(folder.Write("c.toml", "name = \"east\"\n"), TestSchema());

@@ -179,7 +179,7 @@ TEST_CASE("what differs counts at once or waits, and is told with both values") 
   const Config wanted = FromFile(
       "[tls]\nca = \"c\"\ncertificate = \"d\"\nkey = \"k\"\n[staging]\nslots = 8\n"
       "[tcp]\nlabel = \"x\"\n[peers.north]\naddress = \"b:2\"\nuid_domain = \"lab\"\n"
-      "[exports.data]\npath = \"/data\"\nread = \"7@*\"\n");
+      "[exports.data]\npath = \"/data\"\nread = \"7@*\"\n[qos.a]\nusers = \"7\"\nweight = 2\n");
   const auto changes = onecopy::config::Compare(running, wanted);
   CHECK(changes.now == std::vector<std::string>{
                            "exports.data.follow: (not set) -> \"none\"",
@@ -194,6 +194,9 @@ TEST_CASE("what differs counts at once or waits, and is told with both values") 
                            "peers.west.address: \"a:1\" -> (not set)",
                            "peers.west.create_bytes: \"\" -> (not set)",
                            "peers.west.uid_domain: \"\" -> (not set)",
+                           "qos.a.nodes: (not set) -> \"\"",
+                           "qos.a.users: (not set) -> \"7\"",
+                           "qos.a.weight: (not set) -> 2",
                        });
   CHECK(changes.at_restart == std::vector<std::string>{
                                   "staging.slots: 64 -> 8",
@@ -205,6 +208,7 @@ TEST_CASE("what differs counts at once or waits, and is told with both values") 
   const Config merged = onecopy::config::Merge(running, wanted);
   CHECK(merged.peers == wanted.peers);
   CHECK(merged.exports == wanted.exports);
+  CHECK(merged.shares == wanted.shares);
   CHECK(merged.log_level == "info");
   CHECK(merged.slots == 64);
   CHECK_FALSE(merged.tls.enabled());

@@ -156,6 +156,17 @@ TEST_CASE("a key or value that is wrong is named with its line") {
       {"[exports.data]\npath = \"/a\"\nappend = \"1@west\"",
        "f.toml:3: there is no key exports.data.append"},
       {"[exports.\"a b\"]\npath = \"/a\"", "f.toml:1: exports.a b: a name must be of the form"},
+      // shares
+      {"qos = 3", "f.toml:1: qos must be a section, written as [qos.NAME]"},
+      {"[qos]\nweight = 3", "f.toml:2: qos.weight must be a section, written as [qos.weight]"},
+      {"[qos.a]\nweight = 3", "f.toml:1: qos.a: users or nodes must be set"},
+      {"[qos.a]\nusers = \"7\"\nweight = 0", "f.toml:3: qos.a.weight"},
+      {"[qos.a]\nusers = \"7\"\nweight = 101", "f.toml:3: qos.a.weight"},
+      {"[qos.a]\nusers = \"7\"\nweight = \"3\"", "f.toml:3: qos.a.weight"},
+      {"[qos.a]\nusers = \"alice\"", "f.toml:2: qos.a.users: \"alice\" is not a user"},
+      {"[qos.a]\nnodes = \"a/b\"", "f.toml:2: qos.a.nodes: \"a/b\" is not a node"},
+      {"[qos.a]\nusers = \"7\"\nrate_limit = 1", "f.toml:3: there is no key qos.a.rate_limit"},
+      {"[qos.\"a b\"]\nusers = \"7\"", "f.toml:1: qos.a b: a name must be of the form"},
       // between values
       {"[tls]\nca = \"a\"",
        "f.toml:2: tls: certificate and key must be set too: set all three files, or none"},

@@ -61,7 +61,7 @@ TEST_CASE("each get of a chunk counts its bytes for the steps that it took") {
   os::LoopThread thread("home");
   const auto connection =
       std::make_shared<Alternating>(thread.loop(), std::vector<StepList>{copied, left, left});
-  pipeline::GetMover mover(connection, 1, {}, HostRegion(8 * kPiece), {}, {}, kPiece);
+  pipeline::GetMover mover(connection, 1, {}, HostRegion(8 * kPiece), {}, {}, {}, kPiece);
   std::promise<pipeline::Moved> ended;
   thread.RunSync([&] {
     const pipeline::Chunk chunk{.offset = 0, .bytes = 3 * kPiece + 100};

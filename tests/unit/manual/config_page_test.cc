@@ -11,7 +11,7 @@ TEST_CASE("every section and every key of the configuration is on its page") {
   const Schema schema{{}, {"cuda"}};
   const std::string page = PrintConfigPage(schema, {5, "onecopy 1", {}});
   const auto sections = onecopy::config::SectionsToRead(schema);
-  CHECK(sections.size() == onecopy::config::Sections(schema).size() + 2);
+  CHECK(sections.size() == onecopy::config::Sections(schema).size() + 3);
   for (const auto& section : sections) {
     INFO(section.name);
     CHECK(page.find(onecopy::manual::Heading("[" + section.name + "]")) != std::string::npos);

@@ -1,27 +1,55 @@
 #include "transport/core/fair_queue.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/catch.h"
 
 using onecopy::FairQueue;
+using onecopy::Flow;
 
-TEST_CASE("one flow comes out in order") {
+namespace {
+
+constexpr Flow kOwn;
+
+// How much of `total` each (node, user) is given whose items, of `cost` each, never run out.
+std::map<std::pair<uint64_t, uint64_t>, uint64_t> Serve(
+    const std::vector<std::pair<Flow, uint64_t>>& all, uint64_t total) {
+  FairQueue<size_t> queue(64);
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (int n = 0; n < 3; ++n) queue.Push(all[i].first, i, all[i].second, i);
+  }
+  std::map<std::pair<uint64_t, uint64_t>, uint64_t> served;
+  for (uint64_t given = 0; given < total;) {
+    const size_t who = queue.Pop();
+    const auto& [flow, cost] = all[who];
+    served[{flow.node, flow.user}] += cost;
+    given += cost;
+    queue.Push(flow, who, cost, who);
+  }
+  return served;
+}
+
+}  // namespace
+
+TEST_CASE("one channel comes out in order") {
   FairQueue<int> queue(10);
   CHECK(queue.empty());
-  for (int i = 0; i < 5; ++i) queue.Push(7, 3, i);
+  for (int i = 0; i < 5; ++i) queue.Push(kOwn, 7, 3, i);
   CHECK(queue.size() == 5);
   for (int i = 0; i < 5; ++i) CHECK(queue.Pop() == i);
   CHECK(queue.empty());
 }
 
-TEST_CASE("what is pushed first comes out before its flow, and in the flow's turn") {
+TEST_CASE("what is pushed first comes out before its channel, and in the channel's turn") {
   FairQueue<int> queue(1);
-  queue.Push(7, 1, 1);
-  queue.Push(8, 1, 2);
-  queue.PushFirst(7, 1, 3);
-  queue.PushFirst(9, 1, 4);
+  queue.Push(kOwn, 7, 1, 1);
+  queue.Push(kOwn, 8, 1, 2);
+  queue.PushFirst(kOwn, 7, 1, 3);
+  queue.PushFirst(kOwn, 9, 1, 4);
   CHECK(queue.Pop() == 3);
   CHECK(queue.Pop() == 2);
   CHECK(queue.Pop() == 4);
@@ -29,20 +57,20 @@ TEST_CASE("what is pushed first comes out before its flow, and in the flow's tur
   CHECK(queue.empty());
 }
 
-TEST_CASE("a small flow does not wait behind a large one") {
+TEST_CASE("a small channel does not wait behind a large one") {
   FairQueue<std::string> queue(10);
-  for (int i = 0; i < 1000; ++i) queue.Push(1, 10, "bulk");
-  queue.Push(2, 1, "small");
+  for (int i = 0; i < 1000; ++i) queue.Push(kOwn, 1, 10, "bulk");
+  queue.Push(kOwn, 2, 1, "small");
   CHECK(queue.Pop() == "bulk");
   CHECK(queue.Pop() == "small");
 }
 
-TEST_CASE("flows have equal shares, whatever their items cost") {
+TEST_CASE("channels have equal shares, whatever their items cost") {
   FairQueue<uint64_t> queue(100);
   for (int i = 0; i < 1000; ++i) {
-    queue.Push(1, 1, 1);
-    queue.Push(2, 100, 100);
-    queue.Push(3, 350, 350);
+    queue.Push(kOwn, 1, 1, 1);
+    queue.Push(kOwn, 2, 100, 100);
+    queue.Push(kOwn, 3, 350, 350);
   }
   std::map<uint64_t, uint64_t> served;
   for (uint64_t all = 0; all < 9000;) {
@@ -60,10 +88,10 @@ TEST_CASE("flows have equal shares, whatever their items cost") {
 
 TEST_CASE("an item that costs far more than a turn comes in its time") {
   FairQueue<int> queue(1);
-  queue.Push(1, 1'000'000, 1);
+  queue.Push(kOwn, 1, 1'000'000, 1);
   CHECK(queue.Pop() == 1);
-  queue.Push(1, 50, 1);
-  for (int i = 0; i < 100; ++i) queue.Push(2, 1, 2);
+  queue.Push(kOwn, 1, 50, 1);
+  for (int i = 0; i < 100; ++i) queue.Push(kOwn, 2, 1, 2);
   int before = 0;
   while (queue.Pop() == 2) ++before;
   CHECK(before >= 49);
@@ -73,29 +101,109 @@ TEST_CASE("an item that costs far more than a turn comes in its time") {
 TEST_CASE("what is taken out is not met again, and the rest keeps its order") {
   FairQueue<int> queue(1);
   for (int i = 0; i < 10; ++i) {
-    queue.Push(1, 1, i);
-    queue.Push(2, 1, 100 + i);
+    queue.Push(kOwn, 1, 1, i);
+    queue.Push(kOwn, 2, 1, 100 + i);
   }
-  CHECK(queue.TakeFlow(1) == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
-  CHECK(queue.TakeFlow(1).empty());
-  CHECK(queue.TakeFlow(3).empty());
+  CHECK(queue.TakeChannel(1) == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  CHECK(queue.TakeChannel(1).empty());
+  CHECK(queue.TakeChannel(3).empty());
   CHECK(queue.size() == 10);
   CHECK(queue.TakeIf([](int i) { return i % 2 == 1; }) ==
         std::vector<int>{101, 103, 105, 107, 109});
   CHECK(queue.Pop() == 100);
-  queue.Push(1, 1, 5);
+  queue.Push(kOwn, 1, 1, 5);
   CHECK(queue.TakeAll().size() == 5);
   CHECK(queue.empty());
-  queue.Push(1, 1, 6);
+  queue.Push(kOwn, 1, 1, 6);
   CHECK(queue.Pop() == 6);
 }
 
-TEST_CASE("a flow that is taken out in the middle of its turn leaves the turn to the next") {
+TEST_CASE("a channel that is taken out in the middle of its turn leaves the turn to the next") {
   FairQueue<int> queue(2);
-  for (int i = 0; i < 4; ++i) queue.Push(1, 1, i);
-  for (int i = 0; i < 4; ++i) queue.Push(2, 1, 10 + i);
+  for (int i = 0; i < 4; ++i) queue.Push(kOwn, 1, 1, i);
+  for (int i = 0; i < 4; ++i) queue.Push(kOwn, 2, 1, 10 + i);
   CHECK(queue.Pop() == 0);
-  CHECK(queue.TakeFlow(1).size() == 3);
+  CHECK(queue.TakeChannel(1).size() == 3);
   CHECK(queue.Pop() == 10);
   CHECK(queue.Pop() == 11);
+}
+
+TEST_CASE("users of a node have equal shares, however many channels each has") {
+  std::vector<std::pair<Flow, uint64_t>> all;
+  for (int i = 0; i < 64; ++i) all.push_back({{.node = 1, .user = 1}, 32});
+  all.push_back({{.node = 1, .user = 2}, 1});
+  auto served = Serve(all, 100'000);
+  CHECK(served[{1, 1}] >= 49'000);
+  CHECK(served[{1, 2}] >= 49'000);
+}
+
+TEST_CASE("nodes have equal shares, however many users ask at each") {
+  std::vector<std::pair<Flow, uint64_t>> all;
+  for (uint64_t user = 0; user < 8; ++user) all.push_back({{.node = 1, .user = user}, 16});
+  all.push_back({{.node = 2, .user = 3}, 16});
+  auto served = Serve(all, 160'000);
+  CHECK(served[{2, 3}] >= 79'000);
+  CHECK(served[{2, 3}] <= 81'000);
+  for (uint64_t user = 0; user < 8; ++user) CHECK(served[{1, user}] >= 9'800);
+}
+
+TEST_CASE("weights give their shares, of nodes and of users, whatever items cost") {
+  auto served = Serve({{{.node = 1, .user = 1, .node_weight = 2, .user_weight = 3}, 100},
+                       {{.node = 1, .user = 2, .node_weight = 2, .user_weight = 1}, 7},
+                       {{.node = 2, .user = 1, .user_weight = 9}, 33}},
+                      120'000);
+  CHECK(served[{1, 1}] >= 58'800);
+  CHECK(served[{1, 1}] <= 61'200);
+  CHECK(served[{1, 2}] >= 19'600);
+  CHECK(served[{1, 2}] <= 20'400);
+  CHECK(served[{2, 1}] >= 39'200);
+  CHECK(served[{2, 1}] <= 40'800);
+}
+
+TEST_CASE("a weight that changes holds for what waits already") {
+  FairQueue<int> queue(1);
+  for (int i = 0; i < 100; ++i) {
+    queue.Push({.user = 1}, 1, 1, 1);
+    queue.Push({.user = 2}, 2, 1, 2);
+  }
+  queue.Push({.user = 2, .user_weight = 4}, 2, 1, 2);
+  int of_second = 0;
+  for (int i = 0; i < 50; ++i) of_second += queue.Pop() == 2 ? 1 : 0;
+  CHECK(of_second >= 39);
+  CHECK(of_second <= 41);
+  queue.Push({.user = 2, .user_weight = 0}, 2, 1, 2);  // counts as 1
+  of_second = 0;
+  for (int i = 0; i < 50; ++i) of_second += queue.Pop() == 2 ? 1 : 0;
+  CHECK(of_second >= 24);
+  CHECK(of_second <= 27);
+}
+
+TEST_CASE("an owner who has one item at a time gets no more than its share") {
+  FairQueue<int> queue(10);
+  const Flow large{.user = 1};
+  const Flow small{.user = 2};
+  queue.Push(large, 1, 100, 1);
+  for (int i = 0; i < 3; ++i) queue.Push(small, 2, 10, 2);
+  int64_t ahead = 0;  // the large ones' bytes over the small ones'
+  for (int i = 0; i < 1000; ++i) {
+    const bool is_large = queue.Pop() == 1;
+    ahead += is_large ? 100 : -10;
+    CHECK(ahead <= 200);
+    queue.Push(is_large ? large : small, is_large ? 1 : 2, is_large ? 100 : 10, is_large ? 1 : 2);
+  }
+  CHECK(ahead >= -200);
+}
+
+TEST_CASE("a channel is taken out of whatever flows it is in") {
+  FairQueue<int> queue(1);
+  queue.Push({.node = 1, .user = 1}, 7, 1, 1);
+  queue.Push({.node = 1, .user = 2}, 7, 1, 2);
+  queue.Push({.node = 2, .user = 1}, 7, 1, 3);
+  queue.Push({.node = 2, .user = 1}, 8, 1, 4);
+  std::vector<int> taken = queue.TakeChannel(7);
+  std::sort(taken.begin(), taken.end());
+  CHECK(taken == std::vector<int>{1, 2, 3});
+  CHECK(queue.size() == 1);
+  CHECK(queue.Pop() == 4);
+  CHECK(queue.empty());
 }

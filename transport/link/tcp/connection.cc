@@ -16,10 +16,15 @@ namespace {
 // where it lies; everything else is released at once.
 constexpr std::chrono::seconds kRevokeLimit{10};
 // Asked for on one lane and not yet here: so many gets, and as many bytes as make twice what one
-// transfer has under way at full speed. What waits beyond that waits here, where channels have
-// equal shares and what is cancelled is gone.
+// transfer has under way at full speed. What waits beyond that waits here, where flows have their
+// shares and what is cancelled is gone. Where gets of several compete, fewer bytes: those of one
+// wait for what is under way for others.
 constexpr size_t kMaxGetsAsked = 256;
 constexpr uint64_t kTransfersAtFullSpeed = 2;
+constexpr uint64_t kLessWhileCompeting = 4;  // 8 halves the others' wait, and costs bulk 15 %
+constexpr std::chrono::seconds kCompeteFor{1};
+// A flow's turn.
+constexpr uint64_t kQuantum = uint64_t{64} << 10;
 constexpr size_t kMaxStepLists = 64;
 // The daemon's memory for bytes that it has encrypted, or not decrypted yet.
 constexpr const char* kSealed = "tls";
@@ -44,7 +49,7 @@ TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
       lane_infos_(options_.data_lanes),
       lanes_(options_.data_lanes + 1),
       asked_(options_.data_lanes + 1) {
-  for (size_t i = 0; i <= options_.data_lanes; ++i) waiting_.emplace_back(options_.chunk_bytes);
+  for (size_t i = 0; i <= options_.data_lanes; ++i) waiting_.emplace_back(kQuantum);
 }
 
 void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, LaneSocket socket,
@@ -104,7 +109,8 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
   }
   const size_t queue = static_cast<size_t>(request.lane + 1);  // 0: any
   static_assert(GetRequest::kAnyLane == -1);
-  waiting_[queue].Push(request.channel, request.into.bytes,
+  NoteFlow(request.flow);
+  waiting_[queue].Push(request.flow, request.channel, request.into.bytes,
                        {request.channel,
                         {FrameKind::kGet, 0, key->id, request.key_offset, request.into.bytes},
                         request.into,
@@ -137,9 +143,20 @@ void TcpConnection::Ask(Waiting waiting, unsigned lane) {
   to->loop().Post([to, get, into = std::move(waiting.into)] { to->Get(get, into); });
 }
 
+void TcpConnection::NoteFlow(const Flow& flow) {
+  const auto now = os::Clock::now();
+  if (!flow.SameOwner(last_flow_) && now - last_flow_at_ < kCompeteFor) {
+    compete_until_ = now + kCompeteFor;
+  }
+  competing_ = now < compete_until_;
+  last_flow_ = flow;
+  last_flow_at_ = now;
+}
+
 bool TcpConnection::HasRoom(unsigned lane) const {
+  const uint64_t most = kTransfersAtFullSpeed * options_.gets_per_lane * options_.chunk_bytes;
   return asked_[lane].gets < kMaxGetsAsked &&
-         asked_[lane].bytes < kTransfersAtFullSpeed * options_.gets_per_lane * options_.chunk_bytes;
+         asked_[lane].bytes < (competing_ ? most / kLessWhileCompeting : most);
 }
 
 // Of those that are equal, the one whose turn it is: they share the work evenly.
@@ -217,7 +234,7 @@ void TcpConnection::Discarded(unsigned lane, uint64_t bytes) {
 
 void TcpConnection::CancelNow(ChannelId channel) {
   for (FairQueue<Waiting>& queue : waiting_) {
-    for (Waiting& get : queue.TakeFlow(channel)) {
+    for (Waiting& get : queue.TakeChannel(channel)) {
       get.into.region.reset();
       get.done(Cancelled(), nullptr, 0);
     }

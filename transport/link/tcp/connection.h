@@ -105,6 +105,8 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   Result<RemoteKey> ExportNow(const Span& span);
   // Asks for what waits, as far as there is room.
   void Pump();
+  // Notes whose gets come. Those of two within a second compete.
+  void NoteFlow(const Flow& flow);
   void Ask(Waiting waiting, unsigned lane);
   bool HasRoom(unsigned lane) const;
   unsigned LeastLoaded();  // a payload lane with room, counted from 1; 0: there is none
@@ -122,8 +124,12 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   std::vector<std::shared_ptr<Lane>> lanes_;  // null until attached
   uint32_t attached_ = 0;
   std::unordered_map<uint64_t, Outstanding> gets_;
-  std::vector<FairQueue<Waiting>> waiting_;  // by channel; of any lane first, then of each
+  std::vector<FairQueue<Waiting>> waiting_;  // of any lane first, then of each
   std::vector<Asked> asked_;                 // by lane
+  Flow last_flow_;                           // of the last get,
+  os::Clock::time_point last_flow_at_{};     // which was asked for then
+  os::Clock::time_point compete_until_{};    // there are gets of several,
+  bool competing_ = false;                   // as at that get
   unsigned last_lane_ = 0;                   // that LeastLoaded() chose
   uint64_t next_tag_ = 1;
   std::map<std::pair<std::string, std::string>, GetSteps> steps_;

@@ -15,7 +15,8 @@
 namespace onecopy::tcp {
 namespace {
 
-constexpr uint64_t kTurnBytes = uint64_t{8} << 20;  // then the thread's other lanes have their turn
+constexpr uint64_t kTurnBytes = uint64_t{512}
+                                << 10;  // then the thread's other lanes have their turn
 constexpr size_t kSendVector = 48;
 // Frames for a peer that asks without taking them, two for each get. Readers of this version ask
 // for far less at a time (TcpConnection).

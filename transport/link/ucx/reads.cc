@@ -92,7 +92,7 @@ void Reads::Start(const GetRequest& request, Connection::GetDone done) {
   operation->bytes = request.into.bytes;
   operation->to = request.into.region->step_name();
   operation->done = std::move(done);
-  queued_.Push(request.channel, request.into.bytes, std::move(operation));
+  queued_.Push(request.flow, request.channel, request.into.bytes, std::move(operation));
   StartQueued();
 }
 

@@ -82,7 +82,7 @@ class Reads {
   std::unordered_map<uint64_t, std::shared_ptr<Readable>> readables_;
   size_t revoked_ = 0;  // readables that are not released yet
   bool waiting_said_ = false;
-  FairQueue<OperationRef> queued_{uint64_t{1} << 20};  // by channel
+  FairQueue<OperationRef> queued_{uint64_t{1} << 20};
   std::set<OperationRef> posted_;
   std::map<std::string, Protocol> protocols_;  // by UCX's words
   std::map<std::array<std::string, 3>, StepList> steps_;

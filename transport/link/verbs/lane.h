@@ -21,6 +21,7 @@ namespace onecopy::verbs {
 
 // A get that is under way; on one lane at a time.
 struct Get {
+  Flow flow;
   ChannelId channel = 0;
   uint64_t exported = 0;
   uint64_t key_offset = 0;
@@ -146,7 +147,7 @@ class Lane final : public QueuePairEvents {
   QueuePair queue_pair_;
   State state_ = State::kConnecting;
 
-  FairQueue<Piece> queued_{uint64_t{1} << 20};  // by channel
+  FairQueue<Piece> queued_{uint64_t{1} << 20};
   std::deque<Work> work_;
   std::deque<Operation> posted_;
   uint32_t reads_posted_ = 0;

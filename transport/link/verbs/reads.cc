@@ -40,6 +40,7 @@ void Reads::Start(const GetRequest& request, Connection::GetDone done) {
   auto get = std::make_shared<Get>();
   get->done = std::move(done);
   if (status.ok()) {
+    get->flow = request.flow;
     get->channel = request.channel;
     get->exported = key->id;
     get->key_offset = request.key_offset;

@@ -86,10 +86,4 @@ std::chrono::nanoseconds EngineTime(std::span<const StridedCopy> copies) {
   return time;
 }
 
-uint64_t PayloadOf(std::span<const StridedCopy> copies) {
-  uint64_t bytes = 0;
-  for (const StridedCopy& copy : copies) bytes += copy.payload();
-  return bytes;
-}
-
 }  // namespace onecopy::cuda

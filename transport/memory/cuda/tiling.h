@@ -33,8 +33,6 @@ bool WantsKernel(std::span<const StridedCopy> copies, bool over_pcie);
 // What copy engines take for the pieces, apart from the bytes, which take the kernel as long.
 std::chrono::nanoseconds EngineTime(std::span<const StridedCopy> copies);
 
-uint64_t PayloadOf(std::span<const StridedCopy> copies);
-
 // The longest stride of a copy that copy engines make as one, of all its elements.
 inline constexpr uint64_t kMaxPitch = 0x7fffffff;
 

@@ -15,29 +15,31 @@ Status Finish(const DmaBufCopyRoute::End& end, bool write) {
 
 }  // namespace
 
-DmaBufCopyRoute::DmaBufCopyRoute(const std::string& node, End from, End to, CopyThreads threads)
+DmaBufCopyRoute::DmaBufCopyRoute(const std::string& node, End from, End to,
+                                 std::shared_ptr<os::CopyThreads> threads)
     : from_(std::move(from)),
       to_(std::move(to)),
       steps_(std::make_shared<const std::vector<Step>>(1, Step{.node = node,
                                                                .from = from_.region->step_name(),
                                                                .to = to_.region->step_name(),
                                                                .by = "cpu"})),
-      threads_(std::move(threads)) {}
+      threads_(std::move(threads)),
+      channel_(threads_->NewChannel()) {}
 
 void DmaBufCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) {
   CopyMany({{from_offset, to_offset, bytes, 0, 0, 1}}, std::move(done));
 }
 
 void DmaBufCopyRoute::CopyMany(std::vector<StridedCopy> copies, Done done) {
-  os::LoopThread& thread =
-      *(*threads_)[next_thread_.fetch_add(1, std::memory_order_relaxed) % threads_->size()];
-  thread.loop().Post([this, copies = std::move(copies), done = std::move(done)]() mutable {
+  const uint64_t bytes = PayloadOf(copies);
+  auto task = [this, copies = std::move(copies), done = std::move(done)]() mutable {
     Status copied = CopyNow(copies);
     if (executor().InThread()) return done(std::move(copied), steps_);
     executor().Post([this, done = std::move(done), copied = std::move(copied)]() mutable {
       done(std::move(copied), steps_);
     });
-  });
+  };
+  threads_->Copy(flow_, channel_, bytes, std::move(task));
 }
 
 Status DmaBufCopyRoute::CopyNow(const std::vector<StridedCopy>& copies) const {

@@ -15,6 +15,10 @@ DmaBufMemory::DmaBufMemory(std::string node, unsigned threads,
                            std::function<Result<uint64_t>(int fd)> bytes_of)
     : node_(std::move(node)), thread_count_(threads), bytes_of_(std::move(bytes_of)) {}
 
+DmaBufMemory::~DmaBufMemory() {
+  if (threads_ != nullptr) threads_->Stop();
+}
+
 std::vector<MemoryCapability> DmaBufMemory::Describe() const {
   MemoryCapability dmabuf;
   dmabuf.kind = kind_;
@@ -100,20 +104,16 @@ Result<std::unique_ptr<CopyRoute>> DmaBufMemory::Prepare(const RegionRef& from,
   }
   ONECOPY_ASSIGN_OR_RETURN(DmaBufCopyRoute::End source, EndOf(from));
   ONECOPY_ASSIGN_OR_RETURN(DmaBufCopyRoute::End destination, EndOf(to));
-  ONECOPY_ASSIGN_OR_RETURN(CopyThreads threads, Threads());
+  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<os::CopyThreads> threads, Threads());
   return std::unique_ptr<CopyRoute>(std::make_unique<DmaBufCopyRoute>(
       node_, std::move(source), std::move(destination), std::move(threads)));
 }
 
-Result<CopyThreads> DmaBufMemory::Threads() {
+Result<std::shared_ptr<os::CopyThreads>> DmaBufMemory::Threads() {
   const MutexLock lock(mutex_);
-  if (threads_ != nullptr) return threads_;
-  auto threads = std::make_shared<CopyThreads::element_type>();
-  for (unsigned i = 0; i < thread_count_; ++i) {
-    ONECOPY_ASSIGN_OR_RETURN(auto thread, os::LoopThread::Make("dmabuf-" + std::to_string(i)));
-    threads->push_back(std::move(thread));
+  if (threads_ == nullptr) {
+    ONECOPY_ASSIGN_OR_RETURN(threads_, os::CopyThreads::Make("dmabuf", thread_count_));
   }
-  threads_ = std::move(threads);
   return threads_;
 }
 

@@ -22,6 +22,9 @@ class DmaBufMemory final : public Memory {
   DmaBufMemory(std::string node, unsigned threads,
                std::function<Result<uint64_t>(int fd)> bytes_of = os::DmaBufBytes);
 
+  // Ends the threads, which routes may outlive for a moment.
+  ~DmaBufMemory() override;
+
   const std::string& kind() const override { return kind_; }
   // One entry, without a device: nothing tells which device is behind a dma-buf. The processor does
   // not address such memory, although most of it is mapped: see README.md.
@@ -40,7 +43,7 @@ class DmaBufMemory final : public Memory {
 
  private:
   Result<DmaBufCopyRoute::End> EndOf(const RegionRef& region) const;
-  Result<CopyThreads> Threads();
+  Result<std::shared_ptr<os::CopyThreads>> Threads();
 
   const std::string kind_ = "dmabuf";
   const std::string node_;
@@ -48,7 +51,7 @@ class DmaBufMemory final : public Memory {
   const std::function<Result<uint64_t>(int fd)> bytes_of_;
   const std::shared_ptr<ImportedTable> imported_ = std::make_shared<ImportedTable>();
   Mutex mutex_;
-  CopyThreads threads_ ONECOPY_GUARDED_BY(mutex_);
+  std::shared_ptr<os::CopyThreads> threads_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::dmabuf

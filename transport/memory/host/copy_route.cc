@@ -6,27 +6,35 @@
 namespace onecopy::host {
 
 HostCopyRoute::HostCopyRoute(const std::string& node, RegionRef from, RegionRef to,
-                             CopyThreads threads)
+                             std::shared_ptr<os::CopyThreads> threads)
     : from_(std::move(from)),
       to_(std::move(to)),
       steps_(std::make_shared<const std::vector<Step>>(
           1, Step{.node = node, .from = from_->step_name(), .to = to_->step_name(), .by = "cpu"})),
-      threads_(std::move(threads)) {}
+      threads_(std::move(threads)),
+      channel_(threads_->NewChannel()) {}
 
 void HostCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) {
   const StridedCopy copy{.from = from_offset, .to = to_offset, .bytes = bytes};
   if (Status wrong = CheckInside({&copy, 1}, from_->bytes(), to_->bytes()); !wrong.ok()) {
     return Refuse(std::move(wrong), std::move(done));
   }
-  OnNextThread([this, copy] { return os::CopyRegions(*from_, *to_, {&copy, 1}); }, std::move(done));
+  InTurn(
+      bytes,
+      [this, copy] {
+        return os::CopyRegions(*from_, *to_, {&copy, 1});
+      },
+      std::move(done));
 }
 
 void HostCopyRoute::CopyMany(std::vector<StridedCopy> copies, Done done) {
   if (Status wrong = CheckInside(copies, from_->bytes(), to_->bytes()); !wrong.ok()) {
     return Refuse(std::move(wrong), std::move(done));
   }
-  OnNextThread([this, copies = std::move(copies)] { return os::CopyRegions(*from_, *to_, copies); },
-               std::move(done));
+  const uint64_t bytes = PayloadOf(copies);
+  InTurn(
+      bytes, [this, copies = std::move(copies)] { return os::CopyRegions(*from_, *to_, copies); },
+      std::move(done));
 }
 
 void HostCopyRoute::Refuse(Status why, Done done) {
@@ -35,16 +43,15 @@ void HostCopyRoute::Refuse(Status why, Done done) {
   });
 }
 
-void HostCopyRoute::OnNextThread(UniqueFunction<Status()> copy, Done done) {
-  os::LoopThread& thread =
-      *(*threads_)[next_thread_.fetch_add(1, std::memory_order_relaxed) % threads_->size()];
-  thread.loop().Post([this, copy = std::move(copy), done = std::move(done)]() mutable {
+void HostCopyRoute::InTurn(uint64_t bytes, UniqueFunction<Status()> copy, Done done) {
+  auto task = [this, copy = std::move(copy), done = std::move(done)]() mutable {
     Status copied = copy();
     if (executor().InThread()) return done(std::move(copied), steps_);
     executor().Post([this, copied = std::move(copied), done = std::move(done)]() mutable {
       done(std::move(copied), steps_);
     });
-  });
+  };
+  threads_->Copy(flow_, channel_, bytes, std::move(task));
 }
 
 }  // namespace onecopy::host

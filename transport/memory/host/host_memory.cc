@@ -20,15 +20,9 @@ namespace onecopy::host {
 HostMemory::HostMemory(std::string node, unsigned threads)
     : node_(std::move(node)),
       promises_(std::make_shared<Promises>(&os::AvailableMemoryBytes)),
-      threads_(std::make_shared<std::vector<std::unique_ptr<os::LoopThread>>>()) {
-  for (unsigned i = 0; i < threads; ++i) {
-    threads_->push_back(std::make_unique<os::LoopThread>("copy-" + std::to_string(i)));
-  }
-}
+      threads_(os::CopyThreads::MakeAtStart("copy", threads)) {}
 
-HostMemory::~HostMemory() {
-  for (const auto& thread : *threads_) thread->StopAndJoin();
-}
+HostMemory::~HostMemory() { threads_->Stop(); }
 
 std::vector<MemoryCapability> HostMemory::Describe() const {
   MemoryCapability host;

@@ -9,7 +9,7 @@
 
 #include "transport/core/memory.h"
 #include "transport/memory/host/promises.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/copy_threads.h"
 #include "transport/os/mapping.h"
 
 namespace onecopy::host {
@@ -52,7 +52,7 @@ class HostMemory final : public Memory {
   const std::string kind_ = "host";
   const std::string node_;
   std::shared_ptr<Promises> promises_;
-  std::shared_ptr<std::vector<std::unique_ptr<os::LoopThread>>> threads_;
+  const std::shared_ptr<os::CopyThreads> threads_;
 };
 
 }  // namespace onecopy::host

@@ -1,0 +1,53 @@
+// Whose bytes get which share.
+#include "daemon/engine/base/flows.h"
+
+#include "tests/support/catch.h"
+
+using namespace onecopy;
+using engine::Flows;
+using engine::Owner;
+using engine::ShareOptions;
+
+namespace {
+
+Owner User(uint32_t uid, const std::string& node = "east") { return {Uid(uid), node}; }
+
+}  // namespace
+
+TEST_CASE("without shares each node and each user has one") {
+  const Flows flows;
+  const Flow first = flows.Of(User(1000), "east");
+  CHECK(first.node_weight == 1);
+  CHECK(first.user_weight == 1);
+  CHECK(first.SameOwner(flows.Of(User(1000), "east")));
+  CHECK_FALSE(first.SameOwner(flows.Of(User(1001), "east")));
+  CHECK_FALSE(first.SameOwner(flows.Of(User(1000), "west")));
+  CHECK(first.node == flows.Of(User(1001), "east").node);
+  CHECK_FALSE(first.SameOwner(Flow()));
+}
+
+TEST_CASE("a user's namespaces have no turn of their own, another machine's root has") {
+  const Flows flows;
+  const Flow plain = flows.Of(User(1000), "east");
+  CHECK(plain.SameOwner(flows.Of({Uid(1000, "user4026532601.pid4026532602"), "east"}, "east")));
+  CHECK_FALSE(plain.SameOwner(flows.Of({Uid(1000, "pid4026532567"), "east"}, "east")));
+  CHECK_FALSE(plain.SameOwner(flows.Of(User(1000, "west"), "east")));
+}
+
+TEST_CASE("sections give weights to users and to nodes, and the largest counts") {
+  Flows flows;
+  const ShareOptions training{{{1000, "east"}, {std::nullopt, "gpu-*"}}, {"west"}, 3};
+  const ShareOptions rest{{{std::nullopt, "*"}}, {"w*"}, 2};
+  flows.Configure({training, rest});
+  CHECK(flows.Of(User(1000), "east").user_weight == 3);
+  CHECK(flows.Of(User(1001), "east").user_weight == 2);
+  CHECK(flows.Of(User(7, "gpu-1"), "gpu-1").user_weight == 3);
+  CHECK(flows.Of(User(1000), "east").node_weight == 1);
+  CHECK(flows.Of(User(1000), "west").node_weight == 3);
+  CHECK(flows.Of(User(1000), "worst").node_weight == 2);
+  // A number means a user of the node itself, not one of a container.
+  flows.Configure({training});
+  CHECK(flows.Of({Uid(1000, "pid4026532567"), "east"}, "east").user_weight == 1);
+  flows.Configure({});
+  CHECK(flows.Of(User(1000), "west").node_weight == 1);
+}
