@@ -125,7 +125,9 @@ void SendMessages(Client& client, const std::string& message, std::vector<Broadc
   }
 }
 
-void Show(Session& session, const std::string& source, const std::vector<BroadcastCopy>& copies) {
+// What the command ends with; in JSON that is a part of its one document.
+Status Show(Session& session, const std::string& source, const std::vector<BroadcastCopy>& copies) {
+  const Status outcome = OutcomeOfAll(copies);
   Json shown = Json::array();
   for (const BroadcastCopy& copy : copies) {
     const Move move = {{},         StateOf(copy.outcome), source, copy.destination.ToString(),
@@ -136,7 +138,12 @@ void Show(Session& session, const std::string& source, const std::vector<Broadca
       PrintCopy(session.out(), move, copy);
     }
   }
-  if (session.json()) Print(session.out(), Json{{"copies", std::move(shown)}});
+  if (!session.json()) return outcome;
+  Json document = outcome.ok() ? Json::object() : ToJson(outcome);
+  document["copies"] = std::move(shown);
+  Print(session.out(), document);
+  session.SetOutcome(outcome.code());
+  return OkStatus();
 }
 
 Status CopyBufferToSeveral(Session& session, Client& client, const CopiesToSeveral& copies,
@@ -162,8 +169,7 @@ Status CopyBufferToSeveral(Session& session, Client& client, const CopiesToSever
   }
   if (!copies.keep_failed) made.RemoveFailed(client, *done);
   if (!copies.message.empty()) SendMessages(client, copies.message, *done);
-  Show(session, copies.move.source, *done);
-  return OutcomeOfAll(*done);
+  return Show(session, copies.move.source, *done);
 }
 
 }  // namespace

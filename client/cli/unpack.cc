@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "client/cli/output/escape.h"
 #include "onecopy/reasons.h"
 #include "transport/os/error.h"
+#include "transport/os/new_file.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy::cli {
@@ -86,11 +88,27 @@ Status MakeFolders(const fs::path& folder, const fs::path& name) {
   return OkStatus();
 }
 
-// Without a transfer, which has at least one byte.
-Status MakeEmpty(const std::string& path) {
-  const os::UniqueFd fd(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666));
-  return fd ? OkStatus() : os::ErrnoStatus(errno, "creating " + Quote(path));
+// Without a transfer, which has at least one byte; in the place of a file of that name, whose other
+// names keep their bytes.
+Status MakeEmpty(const fs::path& path, bool sync) {
+  const std::string name = path.filename().string();
+  os::UniqueFd folder(::open(path.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return os::ErrnoStatus(errno, "creating " + Quote(path.string()));
+  os::UniqueFd there(::openat(folder.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat facts {};
+  if (there && (::fstat(there.get(), &facts) != 0 || !S_ISREG(facts.st_mode))) {
+    return {Code::kFailedPrecondition, reasons::kBadEndpoint,
+            Quote(path.string()) + " is there, and is not a regular file",
+            "name another folder, or remove it"};
+  }
+  ONECOPY_ASSIGN_OR_RETURN(
+      os::NewFile made,
+      os::NewFile::Make(std::move(folder), name, Quote(path.string()), {.mode = 0666}));
+  if (there) {
+    made.TakeAfter({std::move(there), facts.st_mode & 07777, facts.st_uid, facts.st_gid});
+  }
+  ONECOPY_RETURN_IF_ERROR(made.Settle(sync));
+  return made.Name(sync);
 }
 
 }  // namespace
@@ -121,7 +139,7 @@ Status Unpack(Session& session, Client& client, const MoveEnds& ends,
               "name another folder, or remove the link"};
     }
     if (file.bytes == 0) {
-      ONECOPY_RETURN_IF_ERROR(MakeEmpty(path));
+      ONECOPY_RETURN_IF_ERROR(MakeEmpty(path, options.sync));
       continue;
     }
     MoveEnds one = ends;

@@ -338,6 +338,8 @@ TEST_CASE("cp takes a list of nodes, makes their buffers, and tells of each") {
     const CommandResult result = n0.Run(arguments);
     INFO(result.err << result.out);
     CHECK(result.exit_status != 0);
+    REQUIRE(result.json.is_object());  // one document
+    CHECK(result.json.contains("error"));
     CHECK(result.message().find(names) != std::string::npos);
   };
   refused({"w", "{n1,n2:w"}, "without }:");

@@ -319,7 +319,12 @@ TEST_CASE("a folder that was copied into a buffer comes back as a folder, from a
   // before.
   Write(back + "/deep/er/b.txt", "changed");
   Write(back + "/mine", "kept");
+  std::filesystem::remove(back + "/empty");
+  Write(back + "/full", "still needed");
+  std::filesystem::create_hard_link(back + "/full", back + "/empty");
   pair.east.Do({"cp", "west:model", back});
+  CHECK(ReadFile(back + "/full") == "still needed");
+  CHECK(ReadFile(back + "/empty").empty());
   CHECK(ReadFile(back + "/deep/er/b.txt") == "small");
   CHECK(ReadFile(back + "/mine") == "kept");
   pair.east.Do({"cp", "west:model", back + ".pack"});

@@ -146,6 +146,49 @@ def test_asyncio(east, west, frame):
     asyncio.run(main())
 
 
+def test_what_a_cancelled_call_has_taken_comes_with_the_next_one(east, frame):
+    async def main():
+        arrivals = await east.aio.watch(frame)
+        taken = threading.Event()
+        watch = arrivals._watch
+        wait = watch._wait
+
+        def late(stop, timeout, most):
+            told = wait(stop, timeout, most)
+            taken.set()
+            stopped.wait(60)
+            return told
+
+        stopped = threading.Event()
+        watch._wait = late
+        waits = asyncio.ensure_future(arrivals.wait(60))
+        await east.aio.tell(frame, "first")
+        await asyncio.to_thread(taken.wait, 60)
+        waits.cancel()
+        await asyncio.sleep(0)  # the cancellation is there before the call has returned
+        stopped.set()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        await east.aio.tell(frame, "second")
+        assert [each.message for each in await arrivals.wait(60)] == [b"first"]
+        assert [each.message for each in await arrivals.wait(60)] == [b"second"]
+
+    asyncio.run(main())
+
+
+def test_many_that_wait_for_arrivals_keep_nothing_else_waiting(east, frame):
+    async def main():
+        watches = [await east.aio.watch(frame) for _ in range(70)]
+        waiting = [asyncio.ensure_future(each.wait()) for each in watches]
+        await asyncio.sleep(0)
+        await asyncio.wait_for(east.aio.ping(), 60)
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(main())
+
+
 def test_bad_input(east, west, frame):
     with pytest.raises(onecopy.FailedPrecondition, match="NOT_WATCHED"):
         west.tell(f"east:{frame}", "nobody listens")

@@ -60,3 +60,19 @@ def test_progress_comes_on_the_loop(pair):
         assert set(seen) == {asyncio.get_running_loop()}
 
     asyncio.run(run())
+
+
+def test_a_call_that_has_not_begun_never_does_once_its_task_is_cancelled(daemon):
+    async def run():
+        node = await onecopy.aio.connect(daemon.run_dir)
+        one, other = await node.empty(1 << 20, "uint8"), await node.empty(1 << 20, "uint8")
+        daemon.signal(signal.SIGSTOP)
+        first = [asyncio.create_task(node.transfer(one, other)) for _ in range(64)]
+        await asyncio.sleep(0)
+        with pytest.raises(asyncio.TimeoutError):  # with no thread left for it, and a daemon that does not answer
+            await asyncio.wait_for(node.transfer(one, other), 0.1)
+        daemon.signal(signal.SIGCONT)
+        await asyncio.gather(*first)
+        assert len(node.node.transfers()) == 64
+
+    asyncio.run(run())

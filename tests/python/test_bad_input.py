@@ -152,3 +152,12 @@ def test_a_daemon_that_has_gone(daemon):
     refused(onecopy.Unavailable, lambda: node.transfer(ours, other), "DAEMON_UNREACHABLE")
     assert len(ours.memory) == 10  # the memory is still there
     ours.close()
+
+
+def test_structures_that_contain_python_objects_are_refused(east):
+    for dtype in ([("a", "O"), ("b", "i8")], [("a", [("b", "i4"), ("c", "O")])], "O"):
+        array = numpy.zeros(100, dtype)
+        with pytest.raises(onecopy.InvalidArgument, match="pointers"):
+            east.transfer(array, numpy.zeros(array.nbytes, "uint8"))
+        with pytest.raises(onecopy.InvalidArgument, match="pointers"):
+            east.transfer(numpy.zeros(array.nbytes, "uint8"), array, as_bytes=True)

@@ -87,3 +87,25 @@ def test_a_reference_that_is_lost_is_told_of(pair):
     ended = program("import ctypes, onecopy\nnode = onecopy.connect()\n"
                     "ctypes.pythonapi.Py_IncRef(ctypes.py_object(node._native))", pair.west)
     assert "nanobind: leaked 1 instances" in ended.communicate(timeout=60)[1]
+
+
+def test_what_a_loop_leaves_waiting_does_not_keep_the_program_from_its_end(daemon):
+    text = """
+import asyncio, onecopy
+node = onecopy.connect()
+node.create("frame", 4096)
+loop = asyncio.new_event_loop()
+
+async def main():
+    watch = await node.aio.watch("frame")
+    waits = loop.create_task(watch.wait())
+    await asyncio.sleep(0)
+    return waits
+
+left = loop.run_until_complete(main())
+print("over", flush=True)
+"""
+    with program(text, daemon) as child:
+        out, err = child.communicate(timeout=60)
+        assert out == "over\n", err
+        assert child.returncode == 0

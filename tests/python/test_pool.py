@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import threading
 
 import numpy
@@ -175,3 +176,22 @@ def test_a_child_is_refused(east):
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert array.nbytes == 10
+
+
+def test_memory_of_a_transfer_that_may_be_under_way_is_nobody_elses(daemon):
+    node = onecopy.connect(daemon.run_dir, timeout=1)
+    pool = node.pool(slab="4MiB")
+    source = numpy.full(1 << 20, 7, "uint8")
+    target = pool.empty(1 << 20, "uint8")
+    address = numpy.asarray(target).ctypes.data
+    daemon.signal(signal.SIGSTOP)
+    try:
+        with pytest.raises((onecopy.DeadlineExceeded, onecopy.Unavailable)) as lost:
+            node.transfer(source, target, deadline=1)
+        if "under way still" not in str(lost.value):
+            pytest.skip("the daemon has not heard of it")
+        del target, lost
+        gc.collect()
+        assert numpy.asarray(pool.empty(1 << 20, "uint8")).ctypes.data != address
+    finally:
+        daemon.signal(signal.SIGCONT)

@@ -1,6 +1,7 @@
 """How memory of GPUs is found again, without one: by what the driver says of it."""
 
 import gc
+import threading
 
 import pytest
 
@@ -212,3 +213,22 @@ def test_what_many_at_once_need_does_not_make_room_for_the_others():
     arrays = [Array(at * MIB, MIB, _arrays.CPU) for at in range(3)]
     driver.find_all(arrays)
     assert sorted(start for start, _ in driver.registered.values()) == [0, MIB, 2 * MIB]
+
+
+def test_what_ends_is_told_once_no_lock_is_held(driver):
+    """Who hears of it may wait for another thread, which takes this lock."""
+    registrations = driver.registrations
+    driver.allocate(0, MIB)
+    array = Array(0, MIB)
+    made = driver.find(array)
+    told = []
+
+    def on_end(gone):
+        other = threading.Thread(target=registrations.pin, args=(made,))
+        other.start()
+        other.join(60)
+        told.append((gone, other.is_alive()))
+
+    registrations.on_end = on_end
+    registrations.forget(array)
+    assert told == [(made, False)]

@@ -110,13 +110,23 @@ Status NewFile::Reserve(uint64_t bytes) {
   return WriteFailure(errno, "making " + label_ + " " + std::to_string(bytes) + " bytes long");
 }
 
+// In a folder that sets it, a new file has the folder's group.
+Status NewFile::TakeOwners(uint32_t* mode) const {
+  struct stat now {};
+  if (::fstat(fd(), &now) != 0) return WriteFailure(errno, "looking at " + label_);
+  const bool same = now.st_uid == replaced_->uid && now.st_gid == replaced_->gid;
+  if (same || ::fchown(fd(), replaced_->uid, replaced_->gid) == 0) return OkStatus();
+  // Not ours to give away: then no user may run it as the owner that it no longer has,
+  *mode &= 0777;
+  if (now.st_gid == replaced_->gid || ::fchown(fd(), -1, replaced_->gid) == 0) return OkStatus();
+  // and no other group has what that one had, but what all users have.
+  *mode &= 0707 | (*mode & 07) << 3;
+  return OkStatus();
+}
+
 Status NewFile::Resemble() const {
   std::optional<uint32_t> mode = replaced_ ? replaced_->mode : mode_;
-  if (replaced_ && (replaced_->uid != ::geteuid() || replaced_->gid != ::getegid()) &&
-      ::fchown(fd(), replaced_->uid, replaced_->gid) != 0) {
-    // Not ours to give away: then no user may run it as the owner that it no longer has.
-    *mode &= 0777;
-  }
+  if (replaced_) ONECOPY_RETURN_IF_ERROR(TakeOwners(&*mode));
   if (mode && ::fchmod(fd(), *mode) != 0) {
     return WriteFailure(errno, "giving its mode to " + label_);
   }

@@ -56,6 +56,7 @@ class NewFile {
   NewFile(UniqueFd folder, std::string name, std::string label)
       : folder_(std::move(folder)), name_(std::move(name)), label_(std::move(label)) {}
   Status Open(const Ask& ask);
+  Status TakeOwners(uint32_t* mode) const;
   Status Resemble() const;
   Status GiveTemporaryName();
 

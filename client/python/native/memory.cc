@@ -30,11 +30,13 @@ Memory::~Memory() {
 }
 
 std::string Memory::Document() const {
-  return cli::ToJson(buffer_.info()).dump(-1, ' ', false, cli::Json::error_handler_t::replace);
+  return cli::ToJson(info()).dump(-1, ' ', false, cli::Json::error_handler_t::replace);
 }
 
 void Memory::Close() {
+  if (!as_was_) as_was_ = buffer_.info();
   const WithoutGil released;
+  const std::lock_guard lock(closing_);
   Check(buffer_.Close());
 }
 

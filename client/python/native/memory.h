@@ -4,6 +4,8 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,12 +21,17 @@ class Memory {
 
   uint64_t address() const { return reinterpret_cast<uintptr_t>(buffer_.data()); }
   uint64_t bytes() const { return bytes_; }
-  std::string id() const { return buffer_.info().id; }  // of the buffer, as it is now
-  std::string Document() const;  // of the buffer, as `onecopy --json` prints it
+  std::string id() const { return info().id; }  // of the buffer, as it is now
+  std::string Document() const;                 // of the buffer, as `onecopy --json` prints it
   void Close();
 
  private:
+  // Without the GIL another thread closes it.
+  BufferInfo info() const { return as_was_ ? *as_was_ : buffer_.info(); }
+
   HostBuffer buffer_;
+  std::optional<BufferInfo> as_was_;  // once it is being closed
+  std::mutex closing_;                // taken without the GIL
   const uint64_t bytes_;
 };
 

@@ -64,6 +64,7 @@ PoolPiece::PoolPiece(std::shared_ptr<Pool> pool, void* data, uint64_t bytes, Str
 PoolPiece::~PoolPiece() {
   const WithoutGil released;  // another thread may be making a slab
   if (SettleUses()) static_cast<void>(pool_->Deallocate(data_, 0, stream_));
+  pool_.reset();  // may be the last of it, and then waits for streams and the daemon
 }
 
 bool PoolPiece::SettleUses() const { return ComesAfter(*pool_, stream_, others_, waits_); }
@@ -79,7 +80,12 @@ bool ComesAfter(Pool& pool, StreamHandle stream, const std::vector<StreamHandle>
 }
 
 std::pair<std::string, uint64_t> PoolPiece::Place() const {
-  const Endpoint found = Must(pool_->endpoint(data_));
+  Result<Endpoint> place = Status();
+  {
+    const WithoutGil released;  // likewise
+    place = pool_->endpoint(data_);
+  }
+  const Endpoint found = Must(std::move(place));
   return {found.buffer, found.offset_bytes.value_or(0)};
 }
 

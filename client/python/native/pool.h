@@ -51,7 +51,7 @@ class PoolPiece {
   // Whether what the piece's stream is given from now on comes after all uses of the piece.
   bool SettleUses() const;
 
-  const std::shared_ptr<Pool> pool_;
+  std::shared_ptr<Pool> pool_;
   void* const data_;
   const uint64_t bytes_;
   StreamHandle stream_;

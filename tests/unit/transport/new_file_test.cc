@@ -2,6 +2,7 @@
 #include "transport/os/new_file.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -10,9 +11,11 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <vector>
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_folder.h"
 
@@ -109,6 +112,53 @@ TEST_CASE("a file that replaces one without an access list has none of its folde
   struct stat facts {};
   REQUIRE(::stat(path.c_str(), &facts) == 0);
   CHECK((facts.st_mode & 07777) == 0600);
+}
+
+TEST_CASE("a file that replaces another has its group, whatever its folder gives new files") {
+  if (::geteuid() != 0) ONECOPY_SKIP("only root can give files to others");
+  constexpr uid_t kAlice = 4711;
+  constexpr gid_t kTeam = 4712;
+  constexpr uid_t kBob = 4713;
+  const TempFolder folder;
+  const std::string path = folder / "file";
+  struct stat facts {};
+  const auto begin = [&](uid_t owner, gid_t group) {
+    WriteFile(path, "old");
+    REQUIRE(::chown(path.c_str(), owner, group) == 0);
+    REQUIRE(::chmod(path.c_str(), 0660) == 0);
+  };
+  const auto replace_as = [&](uid_t user, std::vector<gid_t> groups) {
+    const int outcome = testing::InChild([&] {
+      if (::setgroups(groups.size(), groups.data()) != 0 || ::setgid(user) != 0 ||
+          ::setuid(user) != 0) {
+        return 2;
+      }
+      return Replace(folder).ok() ? 0 : 1;
+    });
+    REQUIRE(outcome == 0);
+    REQUIRE(::stat(path.c_str(), &facts) == 0);
+    REQUIRE(ReadFile(path) == "new");
+  };
+  REQUIRE(::chown(folder.path().c_str(), 0, kTeam) == 0);
+  REQUIRE(::chmod(folder.path().c_str(), 02777) == 0);
+  // Its owner's alone, in a folder of a team.
+  begin(kAlice, kAlice);
+  replace_as(kAlice, {kTeam});
+  CHECK(facts.st_gid == kAlice);
+  CHECK((facts.st_mode & 0777) == 0660);
+  // The team's, by one of the team who cannot give it to its owner.
+  REQUIRE(::chmod(folder.path().c_str(), 0777) == 0);
+  begin(kAlice, kTeam);
+  replace_as(kBob, {kTeam});
+  CHECK(facts.st_uid == kBob);
+  CHECK(facts.st_gid == kTeam);
+  CHECK((facts.st_mode & 0777) == 0660);
+  // By one who is not: his own group has not become the team.
+  begin(kAlice, kTeam);
+  REQUIRE(::chmod(path.c_str(), 0666 & ~02) == 0);
+  replace_as(kBob, {});
+  CHECK(facts.st_gid == kBob);
+  CHECK((facts.st_mode & 0777) == 0644);
 }
 
 TEST_CASE("what is not given its name leaves nothing, and takes its space with it") {

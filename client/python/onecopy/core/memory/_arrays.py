@@ -140,7 +140,7 @@ def _of_interface(fields: Mapping[str, Any], device: tuple[int, int], protocol: 
                               "pass the array from which it was made")
     address, read_only = fields["data"]
     kind, length = fields["typestr"][1], fields["typestr"][2:].partition("[")[0]  # "<M8[s]"
-    if kind == "O":
+    if kind in ("O", "T") or getattr(getattr(array, "dtype", None), "hasobject", False) or _has_objects(fields.get("descr")):
         raise InvalidArgument("an array of Python objects contains pointers, not the bytes themselves", "BAD_ARGUMENT",
                               "convert it to a numeric type, or to bytes: pickle.dumps")
     itemsize = int(length) * (4 if kind == "U" else 1)  # NumPy counts these in characters
@@ -150,6 +150,13 @@ def _of_interface(fields: Mapping[str, Any], device: tuple[int, int], protocol: 
     dtype = str(fields["descr"]) if kind == "V" and fields.get("descr") else _dtypes.name_of_typestr(fields["typestr"])
     return View(address or 0, itemsize, shape, tuple(strides) if strides is not None else compact(shape, itemsize),
                 device, read_only, protocol, array, dtype)
+
+
+def _has_objects(descr: Any) -> bool:
+    """Whether a structure of the array interface has a field of Python objects, at whatever depth."""
+    return isinstance(descr, list) and any(
+        _has_objects(field[1]) if isinstance(field[1], list) else str(field[1])[1:2] == "O"
+        for field in descr if isinstance(field, tuple) and len(field) > 1)
 
 
 def _cuda_ordinal(array: Any) -> int:

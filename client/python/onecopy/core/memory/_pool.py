@@ -170,6 +170,7 @@ class AnyPool:
         self._native = native
         self._lock = threading.Lock()
         self._buffers: dict[str, Buffer] = {}  # by id
+        self._lost: list[object] = []  # what transfers may use of which nothing is known
         self._under_way: dict[str, object] = {}  # what transfers use that no call waits for, by their ids
         _note(self)
 
@@ -211,10 +212,14 @@ class AnyPool:
             with self._lock:
                 self._buffers = now
 
-    def _hold(self, transfer: str, keeps: object) -> None:
-        """Keeps what a transfer uses until that has ended: pieces are had again at once."""
+    def _hold(self, transfer: str | None, keeps: object) -> None:
+        """Keeps what a transfer uses until that has ended: pieces are had again at once. For as long as the pool lives, if
+        it is not known which one it is."""
         with self._lock:
-            self._under_way[transfer] = keeps
+            if transfer is None:
+                self._lost.append(keeps)
+            else:
+                self._under_way[transfer] = keeps
 
     def _let_go(self) -> None:
         with self._lock:

@@ -16,8 +16,8 @@ class Slabs(Protocol):
     def _place(self, piece: Any) -> tuple[Buffer, int]:
         """The buffer that a piece of memory lies in, and where."""
 
-    def _hold(self, transfer: str, keeps: object) -> None:
-        """Keeps what a transfer uses until that has ended."""
+    def _hold(self, transfer: str | None, keeps: object) -> None:
+        """Keeps what a transfer uses until that has ended; for good, if it is not known which one it is."""
 
 
 class PoolRange(TypedArray):

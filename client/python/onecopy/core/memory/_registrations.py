@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ... import _native
@@ -216,16 +216,36 @@ class Registrations:
         self._most = most
         self.on_end: Callable[[Registration], None] = lambda _: None  # what rests on a registration ends with it
         self._lock = threading.RLock()  # a finalizer may run while it is held
+        self._holds = 0  # how often the thread that has the lock has taken it
+        self._gone: list[Registration] = []  # of which on_end is still to be told
         self._of: collections.OrderedDict[_Key, Registration] = collections.OrderedDict()
         self._self = weakref.ref(self)
 
     def _forked(self) -> bool:
         return os.getpid() != self._process
 
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """With the lock. Afterwards, without it, on_end hears what has ended meanwhile: it takes a lock of its own, which
+        others hold as they take this one."""
+        gone: list[Registration] = []
+        try:
+            with self._lock:
+                self._holds += 1
+                try:
+                    yield
+                finally:
+                    self._holds -= 1
+                    if self._holds == 0:
+                        gone, self._gone = self._gone, []
+        finally:
+            for each in gone:
+                self.on_end(each)
+
     def __len__(self) -> int:
         if self._forked():
             return 0
-        with self._lock:
+        with self._held():
             return len(self._of)
 
     def __del__(self) -> None:
@@ -249,7 +269,7 @@ class Registrations:
             results = self._register([each.piece for each in wanted])  # which say so
             return [Owned(Registration(each.start, each.bytes, _must(result)), each.owner, each.lasting)
                     for each, result in zip(wanted, results, strict=True)]
-        with self._lock:
+        with self._held():
             self._look_at_session()
             found = {each.key: self._of[each.key] for each in wanted if each.key in self._of}
             if before is not None:
@@ -325,7 +345,7 @@ class Registrations:
     def _disown(self, key: _Key, owner: int) -> None:
         if self._forked():
             return
-        with self._lock:
+        with self._held():
             known = self._of.get(key)
             if known is None or owner not in known.owners:
                 return
@@ -338,14 +358,14 @@ class Registrations:
         """Of the buffers."""
         if self._forked():
             return set()
-        with self._lock:
+        with self._held():
             return {each.buffer.id for each in self._of.values()}
 
     def pin(self, registration: Registration) -> None:
         """Keeps it from making room for others, until as many unpins. Its owner's end ends it nevertheless."""
         if self._forked():
             return
-        with self._lock:
+        with self._held():
             registration.pins += 1
 
     def unpin(self, registration: Registration, *, end: bool = False) -> None:
@@ -353,7 +373,7 @@ class Registrations:
         may lie in; transfers that use it are cancelled, and waited for."""
         if self._forked():
             return
-        with self._lock:
+        with self._held():
             registration.pins -= 1
             if end and registration.pins == 0 and not registration.of_allocation:
                 for key in [key for key, each in self._of.items() if each is registration]:
@@ -364,7 +384,7 @@ class Registrations:
         if self._forked():
             return False
         wanted = id(owner_of(array))
-        with self._lock:
+        with self._held():
             keys = [key for key, each in self._of.items() if key[0] == wanted or wanted in each.owners]
             for key in keys:
                 self._drop(key, force=True)
@@ -373,7 +393,7 @@ class Registrations:
     def clear(self) -> None:
         if self._forked():
             return
-        with self._lock:
+        with self._held():
             for key in list(self._of):
                 self._drop(key, force=True)
 
@@ -382,12 +402,12 @@ class Registrations:
         where it is none of these."""
         if self._forked():
             return False
-        with self._lock:
+        with self._held():
             gone = [key for key, each in self._of.items() if each.buffer.id == id]
             dropped = [self._of.pop(key) for key in gone]
-        for each in dropped:
-            each.owners.clear()
-            self.on_end(each)
+            for each in dropped:
+                each.owners.clear()
+            self._gone += dropped
         if dropped:
             self._end(id, True)  # the library may hold on to the memory still
         return bool(dropped)
@@ -404,14 +424,14 @@ class Registrations:
     def _drop(self, key: _Key, *, force: bool) -> None:
         if self._forked():
             return
-        with self._lock:
+        with self._held():
             gone = self._of.get(key)
             if gone is None:
                 return
             self._end(gone.buffer.id, force)
             self._of.pop(key, None)
-        gone.owners.clear()
-        self.on_end(gone)
+            gone.owners.clear()
+            self._gone.append(gone)
 
     def _end(self, id: str, force: bool) -> None:
         if self._forked():

@@ -152,6 +152,8 @@ class Views:
         return made
 
     def _owner_ended(self, view: str) -> None:
+        if os.getpid() != self._process:
+            return
         with self._lock:
             kept = self._of.get(view)
             if kept is not None and kept.by_daemon:

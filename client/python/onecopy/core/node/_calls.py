@@ -104,7 +104,8 @@ class Calls(BufferCalls):
                 def note(update: _native.Transfer) -> None:
                     call(Transfer(self._native, update, keeps))
 
-            return Transfer(self._native, self._native.run(request, note, stop), None)
+            with keeps.held_if_lost():
+                return Transfer(self._native, self._native.run(request, note, stop), None)
 
         try:
             return self._requests.call(run, source, destination, **options)

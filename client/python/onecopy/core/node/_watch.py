@@ -76,6 +76,7 @@ class AsyncWatch:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
+        self._left: list[Arrival] = []  # that a cancelled call has taken, and no call returned
 
     @property
     def missed(self) -> int:
@@ -84,12 +85,18 @@ class AsyncWatch:
 
     async def wait(self, timeout: float | None = None, most: int | None = None) -> list[Arrival]:
         """As Watch.wait. Cancelling the task loses nothing that has not been returned."""
+        if self._left:
+            most = _count(most)
+            first, self._left = self._left[:most], self._left[most:]
+            return first
         stop = _native.Stop()
-        return await _call(lambda: self._watch._wait(stop, timeout, most), stop)
+        return await _call(lambda: self._watch._wait(stop, timeout, most), stop, self._left.extend)
 
     async def close(self) -> None:
-        """As Watch.close."""
-        await _call(self._watch.close, None)
+        """As Watch.close. If a cancelled call has taken arrivals that no call has returned, the watch ends without telling
+        the daemon that they are dealt with."""
+        if not self._left:
+            await _call(self._watch.close, None)
 
     def __aiter__(self) -> AsyncWatch:
         return self
@@ -106,10 +113,11 @@ class AsyncWatch:
             await self.close()
 
 
-async def _call(function: Callable[[], _T], stop: _native.Stop | None) -> _T:
+async def _call(function: Callable[[], _T], stop: _native.Stop | None,
+                unheard: Callable[[_T], None] | None = None) -> _T:
     from . import _awaiting  # now: programs that block do without asyncio
 
-    return await _awaiting.call(function, stop)
+    return await _awaiting.call(function, stop, watches=True, unheard=unheard)
 
 
 def _count(most: int | None) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from ..memory import _arrays, _mapped, _pool, _ranges, _registrations, _shared
-from ..values._errors import InvalidArgument
+from ..values._errors import DeadlineExceeded, InvalidArgument, Unavailable
 from ..values._values import Buffer, Endpoint
 from . import _pieces
 
@@ -44,6 +46,19 @@ class Keeps:
         self.ends = [each.keeps for each in places]
         self.registrations = [each.registration for each in places]
         self.pools = {each.pool for each in places if each.pool is not None}
+
+    @contextlib.contextmanager
+    def held_if_lost(self) -> Iterator[None]:
+        """Around a transfer that is waited for: if it fails so that it may be under way still, its pools keep its memory
+        until it has ended, instead of giving it to others."""
+        try:
+            yield
+        except (DeadlineExceeded, Unavailable) as failure:
+            if self.pools and "may be under way still" in failure.message:
+                named = re.match(r"transfer (\S+) may be", failure.message)
+                for pool in self.pools:
+                    pool._hold(named[1] if named else None, self)
+            raise
 
 
 class NothingToMove(InvalidArgument):

@@ -109,7 +109,8 @@ class Known:
                   keeps: Keeps) -> Transfer:
         """Makes it by its request, which is known from then on, if the ends can be."""
         prepared = self._native.prepare(request)
-        ended = self._native.run_prepared(prepared)
+        with keeps.held_if_lost():
+            ended = self._native.run_prepared(prepared)
         self._note(source, destination, policy, prepared, keeps)
         return Transfer(self._native, ended, None)
 
