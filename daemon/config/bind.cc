@@ -233,7 +233,11 @@ class Binder {
                 bound.users = Users(section, "users");
                 bound.nodes = Nodes(section, "nodes");
                 bound.weight = static_cast<uint32_t>(read.settings.Integer("weight"));
-                if (read.Has("users") || read.Has("nodes")) return;
+                const bool wrong = read.wrong.contains("users") || read.wrong.contains("nodes");
+                if (wrong || !read.settings.Text("users").empty() ||
+                    !read.settings.Text("nodes").empty()) {
+                  return;
+                }
                 problems_.Add(named_lines_.at(section),
                               section + ": users or nodes must be set: those with this weight");
               });

@@ -268,7 +268,8 @@ const std::vector<SettingSpec>& ShareKeys() {
            "here."),
       Number("weight", SettingType::kInteger, 1, {1, 100},
              "How many shares each of them gets. Without a section it is 1. If several sections "
-             "name one user or node, the largest weight counts."),
+             "name one user or node, the most particular counts (7@west, then 7@*, then *@west, "
+             "then *@*), and of equal ones the largest weight."),
   };
   return keys;
 }

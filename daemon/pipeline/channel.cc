@@ -8,10 +8,12 @@
 namespace onecopy::pipeline {
 namespace {
 
-constexpr size_t kMaxWaiting = 65536;  // more than any ring has slots: the peer is broken
-
 std::span<const std::byte> BytesOf(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+FailedMessage Broken(const char* what) {
+  return {Status(Code::kUnavailable, reasons::kLinkDown, what)};
 }
 
 }  // namespace
@@ -22,30 +24,38 @@ struct Channel::Inbox {
   Handler handler;
   Joiner joiner;
   std::vector<Message> waiting;
+  size_t waiting_bytes = 0;
+  size_t most_waiting_bytes = 0;
 
+  bool TooMany() const { return waiting_bytes > most_waiting_bytes; }
   void Hear(std::span<const std::byte> bytes) {
+    if (TooMany()) return;  // it was told
     std::string text;
     const std::optional<bool> whole = joiner.Add(bytes, &text);
     if (whole && !*whole) return;
     std::optional<Message> message;
-    if (whole && waiting.size() < kMaxWaiting) message = Decode(BytesOf(text));
-    if (!message) {
-      message = FailedMessage{
-          Status(Code::kUnavailable, reasons::kLinkDown, "the peer sent a malformed message")};
-    }
+    if (whole) message = Decode(BytesOf(text));
+    if (!message) message = Broken("the peer sent a malformed message");
     const bool chunks = std::holds_alternative<FullMessage>(*message) ||
                         std::holds_alternative<FreeMessage>(*message);
     const bool failed = std::holds_alternative<FailedMessage>(*message);
     if (!chunks && control) control(*message);
     if (!chunks && !failed) return;
     if (handler) return handler(*message);
-    if (waiting.size() < kMaxWaiting) waiting.push_back(std::move(*message));
+    waiting_bytes += sizeof(Message) + text.size();
+    if (TooMany()) {
+      message = Broken("the peer sent more messages than this transfer has use for");
+      if (control) control(*message);
+    }
+    waiting.push_back(std::move(*message));
   }
 };
 
-Channel::Channel(std::shared_ptr<Connection> connection, ChannelId id, Handler control)
+Channel::Channel(std::shared_ptr<Connection> connection, ChannelId id, Handler control,
+                 size_t most_waiting_bytes)
     : connection_(std::move(connection)), id_(id), inbox_(std::make_shared<Inbox>()) {
   inbox_->control = std::move(control);
+  inbox_->most_waiting_bytes = most_waiting_bytes;
   connection_->Listen(id_,
                       [inbox = inbox_](std::span<const std::byte> bytes) { inbox->Hear(bytes); });
 }
@@ -55,6 +65,7 @@ Channel::~Channel() { connection_->Ignore(id_); }
 void Channel::SetHandler(Handler handler) {
   inbox_->handler = std::move(handler);
   if (!inbox_->handler) return;
+  if (!inbox_->TooMany()) inbox_->waiting_bytes = 0;
   for (const Message& message : std::exchange(inbox_->waiting, {})) {
     if (inbox_->handler) inbox_->handler(message);
   }

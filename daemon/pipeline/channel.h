@@ -17,8 +17,10 @@ class Channel {
   using Handler = std::function<void(const Message&)>;
 
   // `control` hears at once, on the executor, what is not about chunks: that the peer is ready,
-  // waits, or has failed; the last of these the handler hears, too.
-  Channel(std::shared_ptr<Connection> connection, ChannelId id, Handler control = nullptr);
+  // waits, or has failed; the last of these the handler hears, too. `most_waiting_bytes`: of
+  // messages that come before a handler is set, which fail it where they are more.
+  Channel(std::shared_ptr<Connection> connection, ChannelId id, Handler control = nullptr,
+          size_t most_waiting_bytes = size_t{2} << 20);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;

@@ -13,6 +13,7 @@ class GetReader final : public SmallReader {
   struct Params {
     std::shared_ptr<Connection> connection;
     ChannelId channel = 0;  // of the gets
+    Flow flow = {};         // as in GetRequest
     RemoteKey key;
     uint64_t begin = 0;          // where the key's bytes begin, in the source's buffer
     RegionRef into;              // registered with the link
@@ -26,7 +27,8 @@ class GetReader final : public SmallReader {
     way_.connection->Get({.channel = way_.channel,
                           .key = &way_.key,
                           .key_offset = push.from - way_.begin,
-                          .into = {way_.into, way_.to_base + push.to, push.bytes}},
+                          .into = {way_.into, way_.to_base + push.to, push.bytes},
+                          .flow = way_.flow},
                          [done = std::move(done)](const Status& status, const StepList&,
                                                   unsigned) mutable { done(status); });
   }

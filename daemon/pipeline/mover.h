@@ -50,6 +50,7 @@ class CopyMover final : public Mover {
   CopyMover(std::shared_ptr<CopyRoute> route, Executor& executor, Layouts layouts = {})
       : route_(std::move(route)), executor_(executor), layouts_(std::move(layouts)) {}
   void Move(const Chunk& from, const Chunk& to, Done done) override;
+  void Cancel() override { route_->Cancel(); }
 
  private:
   const std::shared_ptr<CopyRoute> route_;

@@ -8,7 +8,8 @@
 namespace onecopy::pipeline {
 namespace {
 
-constexpr size_t kMaxSlots = 1 << 20;  // full at a time
+constexpr size_t kMaxKeyBytes = size_t{4} << 20;  // of slots that are full at a time
+constexpr size_t kSlotBytes = 128;                // that each takes beside its key
 
 Status BadMessage(const char* what) {
   return {Code::kUnavailable, reasons::kLinkDown,
@@ -87,6 +88,7 @@ void RemoteSlots::Take([[maybe_unused]] uint64_t bytes) {
 void RemoteSlots::Release(const Chunk& chunk) {
   const auto key = keys_.find(chunk.index);
   channel_.connection().Release(key->second);
+  key_bytes_ -= key->second.size() + kSlotBytes;
   keys_.erase(key);
   if (Status sent = channel_.Send(FreeMessage{chunk.index}); !sent.ok())
     NotifyChange(std::move(sent));
@@ -102,9 +104,13 @@ void RemoteSlots::OnMessage(const Message& message) {
   }
   auto seen = seen_[(full->offset - skip_) / slot_bytes_];
   if (seen) return NotifyChange(BadMessage("it announced a chunk twice"));
-  if (keys_.size() >= kMaxSlots || keys_.contains(full->index)) {
+  if (keys_.contains(full->index)) {
     return NotifyChange(BadMessage("it announced a slot that is already full"));
   }
+  if (key_bytes_ > kMaxKeyBytes) {
+    return NotifyChange(BadMessage("it announced more slots than a transfer can have"));
+  }
+  key_bytes_ += full->key.size() + kSlotBytes;
   seen = true;
   const RemoteKey& key = keys_[full->index] = full->key;
   if (first_key_->empty()) *first_key_ = key;

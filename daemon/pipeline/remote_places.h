@@ -62,6 +62,7 @@ class RemoteSlots final : public Source {
   const std::shared_ptr<RemoteKey> first_key_;
   std::deque<Chunk> full_;
   std::map<uint32_t, RemoteKey> keys_;  // by slot, from FULL to FREE
+  uint64_t key_bytes_ = 0;              // of all of them
   std::vector<bool> seen_;              // by chunk of what comes
 };
 

@@ -1,11 +1,10 @@
 // What a user gets beside one who asks for far more. Nothing here is held against a clock: the
 // neighbour's bytes count.
-#include <sys/types.h>
+#include <signal.h>
 
-#include <algorithm>
-#include <sstream>
 #include <string>
 
+#include "tests/cluster/neighbours.h"
 #include "tests/cluster/pair.h"
 #include "tests/cluster/users.h"
 #include "tests/support/catch.h"
@@ -17,44 +16,6 @@ using namespace onecopy;
 using namespace onecopy::testing;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-
-// See neighbour.cc.
-class Neighbour {
- public:
-  Neighbour(uid_t uid, const Node& node, const std::string& from, const std::string& to,
-            uint64_t bytes, int under_way)
-      : process_({.program = ProgramFolder() / "support/neighbour",
-                  .arguments = {node.run_dir(), from, to, std::to_string(bytes),
-                                std::to_string(under_way)},
-                  .input_file = "",
-                  .in_child = BecomeUser(uid)}) {}
-
-  void Begin() { REQUIRE(Ask("begin") == "begun"); }
-  uint64_t Count() { return std::stoull(Ask("count")); }
-  // How long each of so many took, in microseconds: the median and the 99th of a hundred.
-  std::pair<double, double> Times(int count) {
-    std::istringstream words(Ask("times " + std::to_string(count)));
-    std::pair<double, double> times;
-    words >> times.first >> times.second;
-    return times;
-  }
-
- private:
-  std::string Ask(const std::string& line) {
-    process_.Write(line + "\n");
-    std::string answer = process_.ReadLine();
-    REQUIRE_FALSE(answer.empty());
-    if (answer.back() == '\n') answer.pop_back();
-    return answer;
-  }
-  Process process_;
-};
-
-// A buffer of that user whose bytes have memory.
-void Create(uid_t uid, const Node& node, const std::string& name, uint64_t bytes) {
-  CommandAs(uid, node, {"buffer", "create", name, "--size", std::to_string(bytes)});
-  CommandAs(uid, node, {"cp", "-", name}, std::string(bytes, 'x'));
-}
 
 // How many bytes of the neighbour's go for each transfer of a modest user.
 uint64_t BulkForEach(Neighbour& bulk, Neighbour& modest, int transfers) {
@@ -88,10 +49,10 @@ TEST_CASE("inside a node 1 MiB does not wait for 64 transfers of 32 MiB of anoth
   REQUIRE_ROOT();
   Node node("east");
   OpenTo(node);
-  Create(kOther, node, "from", 128 * kMiB);
-  Create(kOther, node, "to", 128 * kMiB);
-  Create(kOwner, node, "mine", kMiB);
-  Create(kOwner, node, "there", kMiB);
+  CreateWritten(kOther, node, "from", 128 * kMiB);
+  CreateWritten(kOther, node, "to", 128 * kMiB);
+  CreateWritten(kOwner, node, "mine", kMiB);
+  CreateWritten(kOwner, node, "there", kMiB);
   Neighbour modest(kOwner, node, "mine", "there", kMiB, 1);
   modest.Begin();
   TellAlone(modest);
@@ -106,10 +67,10 @@ TEST_CASE("between nodes 1 MiB does not wait for 64 transfers of 32 MiB of anoth
   Pair nodes;
   OpenTo(nodes.west);
   OpenTo(nodes.east);
-  Create(kOther, nodes.west, "from", 128 * kMiB);
-  Create(kOther, nodes.east, "to", 128 * kMiB);
-  Create(kOwner, nodes.west, "mine", kMiB);
-  Create(kOwner, nodes.east, "there", kMiB);
+  CreateWritten(kOther, nodes.west, "from", 128 * kMiB);
+  CreateWritten(kOther, nodes.east, "to", 128 * kMiB);
+  CreateWritten(kOwner, nodes.west, "mine", kMiB);
+  CreateWritten(kOwner, nodes.east, "there", kMiB);
   Neighbour modest(kOwner, nodes.east, "west:mine", "there", kMiB, 1);
   modest.Begin();
   TellAlone(modest);
@@ -125,8 +86,8 @@ TEST_CASE("two users move as their weights say and as new ones say after a reloa
             {.config = "[qos.first]\nusers = \"" + std::to_string(kOwner) + "\"\nweight = 3\n"});
   OpenTo(node);
   for (const auto& [uid, whose] : {std::pair(kOwner, "1"), std::pair(kOther, "2")}) {
-    Create(uid, node, std::string("from") + whose, 128 * kMiB);
-    Create(uid, node, std::string("to") + whose, 128 * kMiB);
+    CreateWritten(uid, node, std::string("from") + whose, 128 * kMiB);
+    CreateWritten(uid, node, std::string("to") + whose, 128 * kMiB);
   }
   Neighbour first(kOwner, node, "from1", "to1", 32 * kMiB, 16);
   Neighbour second(kOther, node, "from2", "to2", 32 * kMiB, 16);

@@ -17,6 +17,11 @@
 
 namespace onecopy {
 
+// How a copy ends whose route was cancelled before its turn.
+inline Status CopyCancelled() {
+  return {Code::kCancelled, reasons::kCancelled, "the copy was cancelled before its turn"};
+}
+
 // A prepared way from one region to another of the same node. Holds both regions and whatever the
 // copies need (a pin, peer access, an open device) for as long as it lives; let it go on a thread
 // that may block.
@@ -39,6 +44,10 @@ class CopyRoute {
   // the same byte, and none reads what another writes; the order is the route's. Otherwise like
   // Copy.
   virtual void CopyMany(std::vector<StridedCopy> copies, Done done) = 0;
+
+  // Any thread: copies that wait for their turn end soon, with CANCELLED. Nothing is asked for
+  // afterwards.
+  virtual void Cancel() {}
 
   // The steps that a copy is expected to take.
   virtual const StepList& steps() const = 0;

@@ -28,8 +28,12 @@ class Line {
     entries_.pop_front();
     return item;
   }
-  void Push(uint64_t cost, T item) { entries_.push_back({cost, std::move(item)}); }
-  void PushFirst(uint64_t cost, T item) { entries_.push_front({cost, std::move(item)}); }
+  void Push(uint64_t cost, T item, const Flow& flow = {}) {
+    entries_.push_back({cost, std::move(item), WaitingOne(flow.waiting)});
+  }
+  void PushFirst(uint64_t cost, T item, const Flow& flow = {}) {
+    entries_.push_front({cost, std::move(item), WaitingOne(flow.waiting)});
+  }
 
   template <typename Which>
   void TakeIf(const Which& which, std::vector<T>* taken) {
@@ -48,6 +52,7 @@ class Line {
   struct Entry {
     uint64_t cost = 0;
     T item;
+    WaitingOne waiting;
   };
   std::deque<Entry> entries_;
 };
@@ -71,11 +76,15 @@ class Turns {
     return item;
   }
   // For something to be pushed, which must follow.
-  Below& Join(uint64_t number, uint32_t weight) {
+  Below& Join(uint64_t number, uint32_t weight, uint32_t generation) {
     auto [found, is_new] = members_.try_emplace(number, quantum_);
+    Member& member = found->second;
     if (is_new) order_.push_back(number);
-    found->second.weight = std::max<uint32_t>(weight, 1);
-    return found->second.below;
+    if (is_new || generation >= member.generation) {
+      member.weight = std::max<uint32_t>(weight, 1);
+      member.generation = generation;
+    }
+    return member.below;
   }
   template <typename Use>
   void ForEach(const Use& use) {
@@ -96,10 +105,15 @@ class Turns {
     Below below;
     uint64_t credit = 0;
     uint32_t weight = 1;
+    uint32_t generation = 0;
   };
 
   Member& Next() {
-    while (true) {
+    for (size_t passed = 0;; ++passed) {
+      if (passed == order_.size()) {
+        SkipRounds();
+        passed = 0;
+      }
       const uint64_t number = order_.front();
       Member& member = members_.at(number);
       if (!std::exchange(turn_begun_, true)) member.credit += quantum_ * member.weight;
@@ -108,6 +122,16 @@ class Turns {
       order_.push_back(number);
       turn_begun_ = false;
     }
+  }
+  // No member can pay in this round: as many as it takes until the first one can, less one.
+  void SkipRounds() {
+    uint64_t rounds = UINT64_MAX;
+    for (auto& [number, member] : members_) {
+      const uint64_t cost = member.below.NextCost();
+      const uint64_t missing = cost - std::min(member.credit, cost);
+      rounds = std::min(rounds, missing == 0 ? 0 : (missing - 1) / (quantum_ * member.weight));
+    }
+    for (auto& [number, member] : members_) member.credit += rounds * quantum_ * member.weight;
   }
   void Drop(uint64_t number) {
     members_.erase(number);
@@ -142,14 +166,15 @@ class FairQueue {
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
 
-  // The flow's weights hold from now on, also for what waits already.
+  // An item of more than kMaxCost counts as one of that. The flow's weights hold from now on, also
+  // for what waits already, unless what waits has newer ones.
   void Push(const Flow& flow, uint64_t channel, uint64_t cost, T item) {
-    Join(flow, channel).Push(cost, std::move(item));
+    Join(flow, channel).Push(std::min(cost, kMaxCost), std::move(item), flow);
     ++size_;
   }
   // Before all others of its channel.
   void PushFirst(const Flow& flow, uint64_t channel, uint64_t cost, T item) {
-    Join(flow, channel).PushFirst(cost, std::move(item));
+    Join(flow, channel).PushFirst(std::min(cost, kMaxCost), std::move(item), flow);
     ++size_;
   }
 
@@ -189,13 +214,15 @@ class FairQueue {
   }
 
  private:
+  static constexpr uint64_t kMaxCost = uint64_t{1} << 40;
+
   using Channels = fair_queue::Turns<T, fair_queue::Line<T>>;
   using Users = fair_queue::Turns<T, Channels>;
 
   fair_queue::Line<T>& Join(const Flow& flow, uint64_t channel) {
-    return nodes_.Join(flow.node, flow.node_weight)
-        .Join(flow.user, flow.user_weight)
-        .Join(channel, 1);
+    return nodes_.Join(flow.node, flow.node_weight, flow.generation)
+        .Join(flow.user, flow.user_weight, flow.generation)
+        .Join(channel, 1, 0);
   }
 
   fair_queue::Turns<T, Users> nodes_;

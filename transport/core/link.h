@@ -30,6 +30,9 @@ using ChannelId = uint64_t;
 // logged.
 using RemoteKey = std::string;
 
+// What a get takes beside its bytes, as if these were more: for the turns of those that wait.
+inline constexpr uint64_t kGetCostBytes = 4096;
+
 // One stream of a connection.
 struct LaneInfo {
   std::string device;            // "lo", "mlx5_0"
@@ -99,6 +102,9 @@ class Connection {
 
   // Reader. Completes exactly once, after nothing writes to `into` any more.
   virtual void Get(const GetRequest& request, GetDone done) = 0;
+  // How many gets have ended so far, of whatever channel: whether others' get on while one waits
+  // for its turn.
+  virtual uint64_t gets_ended() const { return 0; }
   // Reader: completes the channel's gets with CANCELLED, as soon as their memory is released.
   virtual void CancelGets(ChannelId channel) = 0;
 

@@ -254,6 +254,13 @@ uint64_t PayloadOf(std::span<const StridedCopy> copies) {
   return bytes;
 }
 
+uint64_t CostOf(std::span<const StridedCopy> copies) {
+  constexpr uint64_t kElement = 64;
+  uint64_t cost = 0;
+  for (const StridedCopy& copy : copies) cost += copy.payload() + copy.count * kElement;
+  return cost;
+}
+
 Status CheckInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uint64_t to_bytes) {
   for (const StridedCopy& copy : copies) {
     if (IsInside(copy, copy.from, copy.from_stride, from_bytes) &&

@@ -65,6 +65,8 @@ struct StridedCopy {
 
 // Of all of them.
 uint64_t PayloadOf(std::span<const StridedCopy> copies);
+// What they take, in bytes of one long copy: short elements cost more than their bytes.
+uint64_t CostOf(std::span<const StridedCopy> copies);
 
 // INTERNAL unless every copy begins and ends inside regions of these sizes. Safe against overflow.
 // Code that copies memory checks this itself, in every build, even after other checks: a mistake

@@ -26,29 +26,27 @@ CopyThreads::CopyThreads(std::vector<std::unique_ptr<LoopThread>> threads)
 
 CopyThreads::~CopyThreads() = default;
 
-uint64_t CopyThreads::NewChannel() {
-  const MutexLock lock(mutex_);
-  return ++channels_;
-}
-
-void CopyThreads::Copy(const Flow& flow, uint64_t channel, uint64_t bytes, Task copy) {
+void CopyThreads::Copy(const Flow& flow, uint64_t channel, uint64_t cost, Task copy) {
   size_t thread = 0;
   {
     const MutexLock lock(mutex_);
     if (stopped_) return;
-    waiting_.Push(flow, channel, bytes, std::move(copy));
+    waiting_.Push(flow, channel, cost, std::move(copy));
     thread = TakeIdle();
   }
   if (thread == threads_.size()) return;
   threads_[thread]->loop().Post([self = shared_from_this(), thread] { self->TakeTurn(thread); });
 }
 
+// The first thread last: it has what follows copies to do, too.
 size_t CopyThreads::TakeIdle() {
-  for (size_t i = 1; i <= threads_.size(); ++i) {
-    const size_t thread = (last_ + i) % threads_.size();
+  const size_t others = threads_.size() - 1;
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    const size_t thread = i < others ? 1 + (last_ + i) % others : 0;
     if (busy_[thread]) continue;
     busy_[thread] = true;
-    return last_ = thread;
+    if (thread > 0) last_ = thread;
+    return thread;
   }
   return threads_.size();
 }
@@ -67,6 +65,18 @@ void CopyThreads::TakeTurn(size_t thread) {
   copy();
   copy = nullptr;
   threads_[thread]->loop().Post([self = shared_from_this(), thread] { self->TakeTurn(thread); });
+}
+
+void CopyThreads::RunNow(uint64_t channel) {
+  std::vector<Task> all;
+  {
+    const MutexLock lock(mutex_);
+    all = waiting_.TakeChannel(channel);
+  }
+  if (all.empty()) return;
+  executor().Post([all = std::move(all)]() mutable {
+    for (Task& copy : all) copy();
+  });
 }
 
 void CopyThreads::Stop() {

@@ -30,12 +30,13 @@ class CopyThreads : public std::enable_shared_from_this<CopyThreads> {
   CopyThreads(const CopyThreads&) = delete;
   CopyThreads& operator=(const CopyThreads&) = delete;
 
-  // Never blocks. `copy` runs on one of the threads. Copies of one `channel` begin in order.
-  // After Stop it is destroyed unrun.
-  void Copy(const Flow& flow, uint64_t channel, uint64_t bytes, Task copy);
+  // Never blocks. `copy`, of `cost` bytes' time, runs on one of the threads. Those of one
+  // `channel`, of whatever number, begin in order. After Stop it is destroyed unrun.
+  void Copy(const Flow& flow, uint64_t channel, uint64_t cost, Task copy);
 
-  // Another number than all others: for a channel.
-  uint64_t NewChannel();
+  // Those that have not begun run now, without their turn: of a channel whose copies copy nothing
+  // any more.
+  void RunNow(uint64_t channel);
   // The first thread, for what follows a copy.
   Executor& executor() { return threads_.front()->loop(); }
   size_t size() const { return threads_.size(); }
@@ -52,10 +53,9 @@ class CopyThreads : public std::enable_shared_from_this<CopyThreads> {
 
   const std::vector<std::unique_ptr<LoopThread>> threads_;
   Mutex mutex_;
-  FairQueue<Task> waiting_ ONECOPY_GUARDED_BY(mutex_){kPieceBytes};
+  FairQueue<Task> waiting_ ONECOPY_GUARDED_BY(mutex_){kFairTurnBytes};
   std::vector<bool> busy_ ONECOPY_GUARDED_BY(mutex_);  // has a turn before it, or is in one
   size_t last_ ONECOPY_GUARDED_BY(mutex_) = 0;         // that was given a turn
-  uint64_t channels_ ONECOPY_GUARDED_BY(mutex_) = 0;
   bool stopped_ ONECOPY_GUARDED_BY(mutex_) = false;
 };
 

@@ -75,7 +75,8 @@ class HostMemory final : public RegisteredMemory {
 };
 
 // For the first time, in the connection's session; the next sessions register it again for as
-// long as a reference to it exists.
+// long as a reference to it exists. If it fails, the memory is retired, which may take 5 s more, or
+// one after the thread's CallLimit: nothing uses it afterwards.
 Result<BufferInfo> RegisterFirst(Connection& connection,
                                  const std::shared_ptr<RegisteredMemory>& memory);
 

@@ -11,6 +11,20 @@ namespace {
 // Users or nodes whose texts have one hash would share a turn.
 uint64_t NumberOf(const std::string& text) { return std::hash<std::string>()(text); }
 
+bool IsPattern(const std::string& node) { return node.find_first_of("*?") != std::string::npos; }
+
+// The weight of what is named most particularly, and of several such the largest.
+struct Weight {
+  int rank = -1;
+  uint32_t value = 1;
+
+  void Consider(int by_rank, uint32_t weight) {
+    if (by_rank < rank) return;
+    value = by_rank == rank ? std::max(value, weight) : weight;
+    rank = by_rank;
+  }
+};
+
 }  // namespace
 
 Flow Flows::Of(const Owner& owner, const std::string& initiator) const {
@@ -18,30 +32,30 @@ Flow Flows::Of(const Owner& owner, const std::string& initiator) const {
   return {.node = NumberOf(initiator),
           .user = NumberOf(payer.ToString()),
           .node_weight = WeightOfNode(initiator),
-          .user_weight = WeightOfUser(payer)};
+          .user_weight = WeightOfUser(payer),
+          .generation = generation_};
 }
 
 uint32_t Flows::WeightOfUser(const Owner& owner) const {
-  uint32_t weight = 0;
+  Weight weight;
   for (const ShareOptions& share : shares_) {
-    const bool named =
-        std::any_of(share.users.begin(), share.users.end(), [&](const UserPattern& user) {
-          return MatchesGlob(user.node, owner.node) && (!user.uid || owner.uid == Uid(*user.uid));
-        });
-    if (named) weight = std::max(weight, share.weight);
+    for (const UserPattern& user : share.users) {
+      const bool named =
+          MatchesGlob(user.node, owner.node) && (!user.uid || owner.uid == Uid(*user.uid));
+      if (named) weight.Consider((user.uid ? 2 : 0) + (IsPattern(user.node) ? 0 : 1), share.weight);
+    }
   }
-  return weight == 0 ? 1 : weight;
+  return weight.value;
 }
 
 uint32_t Flows::WeightOfNode(const std::string& node) const {
-  uint32_t weight = 0;
+  Weight weight;
   for (const ShareOptions& share : shares_) {
-    const bool named =
-        std::any_of(share.nodes.begin(), share.nodes.end(),
-                    [&](const std::string& pattern) { return MatchesGlob(pattern, node); });
-    if (named) weight = std::max(weight, share.weight);
+    for (const std::string& pattern : share.nodes) {
+      if (MatchesGlob(pattern, node)) weight.Consider(IsPattern(pattern) ? 0 : 1, share.weight);
+    }
   }
-  return weight == 0 ? 1 : weight;
+  return weight.value;
 }
 
 }  // namespace onecopy::engine

@@ -13,8 +13,11 @@ namespace onecopy::engine {
 // Engine thread.
 class Flows {
  public:
-  // From now on, for what begins then.
-  void Configure(std::vector<ShareOptions> shares) { shares_ = std::move(shares); }
+  // From now on, for what begins then, and for all of an owner's once something of it has.
+  void Configure(std::vector<ShareOptions> shares) {
+    shares_ = std::move(shares);
+    ++generation_;
+  }
 
   // Of a transfer that `owner` asked for at the node `initiator`: that node's turn, and in it the
   // owner's. As for what is charged (Uid::payer), a user's namespaces have no turn of their own.
@@ -25,6 +28,7 @@ class Flows {
   uint32_t WeightOfNode(const std::string& node) const;
 
   std::vector<ShareOptions> shares_;
+  uint32_t generation_ = 0;
 };
 
 }  // namespace onecopy::engine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -66,6 +67,13 @@ inline constexpr uint64_t kMinChunkBytes = 4096;
 inline constexpr uint64_t kMaxCopies = 65536;
 // A driver that has not made memory ready by then, counted in stall timeouts, never will.
 inline constexpr int kMemoryPatience = 10;
+
+// What copies add to a move's life while some wait for their turn: those before them always end.
+inline uint64_t LifeOfWaiting(const Flow& flow) {
+  return flow.waiting != nullptr && *flow.waiting > 0
+             ? static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count())
+             : 0;
+}
 
 // Engine thread. Keeps itself alive from Start until `done`.
 class Move {

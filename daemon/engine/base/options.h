@@ -48,7 +48,8 @@ struct ExportOptions {
   bool follow_beneath = false;  // symbolic links that stay below the folder lead on
 };
 
-// A share of what moves bytes (see Flows); of several that name the same the largest counts.
+// A share of what moves bytes (see Flows). Of several that name the same the most particular
+// counts, and of equally particular ones the largest.
 struct ShareOptions {
   std::vector<UserPattern> users;
   std::vector<std::string> nodes;  // or patterns

@@ -62,9 +62,9 @@ struct Turns::Queue : std::enable_shared_from_this<Queue> {
       if (closed) return;
       const uint64_t flow = FlowOf(PayerOf(payer));
       if (next) {
-        waiting.PushFirst({.node = flow}, 0, 1, std::move(task));
+        waiting.Join(flow, 1, 0).PushFirst(1, std::move(task));
       } else {
-        waiting.Push({.node = flow}, 0, 1, std::move(task));
+        waiting.Join(flow, 1, 0).Push(1, std::move(task));
       }
       if (std::exchange(posted, true)) return;
     }
@@ -75,12 +75,13 @@ struct Turns::Queue : std::enable_shared_from_this<Queue> {
     std::vector<Task> unrun;  // destroyed without the lock
     const MutexLock lock(mutex);
     closed = true;
-    unrun = waiting.TakeAll();
+    const auto all = [](const Task&) { return true; };
+    waiting.ForEach([&](fair_queue::Line<Task>& line) { line.TakeIf(all, &unrun); });
   }
 
   Executor& executor;
   Mutex mutex;
-  FairQueue<Task> waiting ONECOPY_GUARDED_BY(mutex){1};
+  fair_queue::Turns<Task, fair_queue::Line<Task>> waiting ONECOPY_GUARDED_BY(mutex){1};
   bool posted ONECOPY_GUARDED_BY(mutex) = false;  // there is a Turn
   bool closed ONECOPY_GUARDED_BY(mutex) = false;
 };

@@ -32,7 +32,9 @@ Result<uint64_t> Openings::Begin(Opening opening) {
 }
 
 Status Openings::Ready(uint64_t number, Close close) {
-  Entry& entry = entries_.at(number);
+  const auto found = entries_.find(number);
+  if (found == entries_.end()) return NotNeeded();  // the engine ends
+  Entry& entry = found->second;
   entry.close = std::move(close);
   const Status why = std::exchange(entry.closing, OkStatus());
   if (!why.ok()) CloseOne(number, why);
@@ -78,12 +80,21 @@ void Openings::CloseOf(const std::string& peer, uint64_t number) {
 }
 
 void Openings::CloseFor(const std::string& peer, const TransferId& id, Task done) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
-    return entry.second.opening.peer == peer && entry.second.opening.id == id;
-  });
-  if (found == entries_.end()) return done();
-  found->second.closed.push_back(std::move(done));
-  CloseOne(found->first, NotNeeded());
+  std::vector<uint64_t> those;
+  for (const auto& [number, entry] : entries_) {
+    if (entry.opening.peer == peer && entry.opening.id == id) those.push_back(number);
+  }
+  if (those.empty()) return done();
+  // A peer may have several of one id.
+  auto left = std::make_shared<std::pair<size_t, Task>>(those.size(), std::move(done));
+  for (const uint64_t number : those) {
+    entries_.at(number).closed.emplace_back([left] {
+      if (--left->first == 0) left->second();
+    });
+  }
+  for (const uint64_t number : those) {
+    if (entries_.contains(number)) CloseOne(number, NotNeeded());
+  }
 }
 
 void Openings::DropBuffer(BufferId buffer, const Status& why) {

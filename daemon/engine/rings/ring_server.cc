@@ -187,14 +187,15 @@ void RingServer::ServeGets(const std::shared_ptr<Push>& push, RemoteRoute route)
                                     .to = push->to,
                                     .most_bytes = ring::kMaxBytes,
                                     .reader = nullptr};
-  way.reader = std::make_unique<pipeline::GetReader>(
-      pipeline::GetReader::Params{.connection = range.connection(),
-                                  .channel = way.channel,
-                                  .key = range.key(),
-                                  .begin = from.offset,
-                                  .into = std::move(push->into),
-                                  .to_base = push->to_base,
-                                  .held = ReleasedOn(needs_.context.loop, std::move(route.range))});
+  way.reader = std::make_unique<pipeline::GetReader>(pipeline::GetReader::Params{
+      .connection = range.connection(),
+      .channel = way.channel,
+      .flow = needs_.context.flows.Of(OwnerOf(push->who), push->who.node),
+      .key = range.key(),
+      .begin = from.offset,
+      .into = std::move(push->into),
+      .to_base = push->to_base,
+      .held = ReleasedOn(needs_.context.loop, std::move(route.range))});
   std::vector<pipeline::SmallServer::Params> ways;
   ways.push_back(std::move(way));
   Answer(push, std::move(ways));

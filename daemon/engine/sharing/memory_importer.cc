@@ -194,11 +194,17 @@ void MemoryImporter::Recall(const std::string& node, uint64_t loan, const Transf
   if (found == held_.end()) return reply(OkStatus());
   // Copies: with its last use the entry goes.
   std::vector<Recalled> recalled;
+  auto left = std::make_shared<std::pair<size_t, StatusReply>>();
   for (auto& [number, user] : found->second.uses) {
     if (!id.empty() && user.purpose.id != id) continue;
     recalled.push_back(user.purpose.recalled);
-    if (!id.empty()) user.ended.push_back(std::exchange(reply, nullptr));
+    if (id.empty()) continue;
+    ++left->first;
+    user.ended.emplace_back([left](const Status& status) {
+      if (--left->first == 0) left->second(status);
+    });
   }
+  if (left->first > 0) left->second = std::exchange(reply, nullptr);
   if (id.empty()) {
     found->second.recalls->push_back(std::exchange(reply, nullptr));
     Retire(node, loan);

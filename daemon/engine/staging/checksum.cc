@@ -163,6 +163,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     std::shared_ptr<const std::atomic<bool>> stop;
     std::string owner;
     WorkQueue queue;
+    Flow flow;
   };
 
   SlotSum(Context& context, std::shared_ptr<Slots> slots, Params params, Reply<std::string> reply)
@@ -228,6 +229,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     if (route_ == nullptr) {
       Copier* memory = context_.CopierFor(params_.region->place(), slab_->place());
       ONECOPY_ASSIGN_OR_RETURN(route_, memory->Prepare(params_.region, slab_));
+      route_->SetFlow(params_.flow);
     }
     struct Copying {
       std::future<Status> done;
@@ -320,7 +322,8 @@ void Checksums::Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
                          std::move(layout),
                          std::move(stop),
                          "checksum " + std::to_string(++sums_),
-                         std::move(queue)};
+                         std::move(queue),
+                         context_.flows.Of(payer, payer.node)};
   std::make_shared<SlotSum>(context_, std::move(slots), std::move(params), std::move(reply))
       ->Start();
 }

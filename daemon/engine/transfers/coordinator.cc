@@ -16,6 +16,12 @@
 namespace onecopy::engine {
 namespace {
 
+// Of a Start that failed so it is not known whether it has reached its node.
+bool MayHaveBegun(const Status& failure) {
+  return failure.code() == Code::kUnavailable || failure.code() == Code::kDeadlineExceeded ||
+         failure.code() == Code::kCancelled;
+}
+
 void Append(const Layout& layout, XXH3_state_t* hash) {
   const std::span<const StridedRange> pieces = layout.unlike_pieces();
   const std::span<const uint64_t> offsets = layout.equal_offsets();
@@ -411,8 +417,13 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
     if (!asked.part_of.empty()) request.series = series_.Find(asked.part_of);
     (*destination)
         ->Start(context_.node(), std::move(request), [this, pending](Result<TransferInfo> started) {
-          if (!pending->given_up) return Conclude(pending, std::move(started));
-          if (started.ok()) CancelStarted(*pending);
+          if (pending->given_up) {
+            if (started.ok()) CancelStarted(*pending);
+            return;
+          }
+          // It may have begun, of which the caller is told that it has not.
+          if (pending->recorded && MayHaveBegun(started.status())) CancelStarted(*pending);
+          Conclude(pending, std::move(started));
         });
   });
 }

@@ -305,7 +305,7 @@ void LocalMove::Stop(const Status& why) {
 }
 
 uint64_t LocalMove::life() const {
-  uint64_t life = bytes_done();
+  uint64_t life = bytes_done() + LifeOfWaiting(whom_.flow);
   for (const Bounce& bounce : bounces_) {
     const bool waits = bounce.share != nullptr && bounce.slots->Waits(*bounce.share);
     if (waits) life += bounce.slots->given(bounce.purpose);

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/base/routes.h"
 #include "daemon/pipeline/remote_places.h"
 #include "onecopy/reasons.h"
+#include "transport/core/mutex.h"
 #include "transport/core/store.h"
 #include "transport/os/machine.h"
 
@@ -27,6 +31,33 @@ uint64_t ChunkForGets(const pipeline::Layouts& layouts, uint64_t chunk_bytes) {
   }
   return chunk_bytes;
 }
+
+// What the source says, from the connection's thread to the engine's. A source may never stop
+// talking: of each kind one is kept, and there is one task at a time for all.
+class Said {
+ public:
+  // Whether a task is to be posted that takes all.
+  bool Take(const pipeline::Message& message) {
+    const MutexLock lock(mutex_);
+    // It is ready once, and fails once; of its waiting the newest counts.
+    const bool newest = std::holds_alternative<pipeline::WaitingMessage>(message);
+    const auto [place, is_new] = messages_.try_emplace(message.index(), message);
+    if (!is_new && newest) place->second = message;
+    return !std::exchange(posted_, true);
+  }
+  std::vector<pipeline::Message> TakeAll() {
+    const MutexLock lock(mutex_);
+    posted_ = false;
+    std::vector<pipeline::Message> all;
+    for (auto& [kind, message] : std::exchange(messages_, {})) all.push_back(std::move(message));
+    return all;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<size_t, pipeline::Message> messages_ ONECOPY_GUARDED_BY(mutex_);  // by kind
+  bool posted_ ONECOPY_GUARDED_BY(mutex_) = false;
+};
 
 }  // namespace
 
@@ -67,9 +98,15 @@ void RemoteMove::Connected() {
   channel_id_ = os::RandomNumber();
   channel_ = std::make_unique<pipeline::Channel>(
       range_->connection(), channel_id_,
-      [weak = weak_from_this(), &loop = needs_.context.loop](const pipeline::Message& message) {
-        loop.Post([weak, message] {
-          if (const auto self = weak.lock()) self->OnControl(message);
+      [weak = weak_from_this(), said = std::make_shared<Said>(),
+       &loop = needs_.context.loop](const pipeline::Message& message) {
+        if (!said->Take(message)) return;
+        loop.Post([weak, said] {
+          const std::vector<pipeline::Message> all = said->TakeAll();
+          const auto self = weak.lock();
+          for (const pipeline::Message& one : all) {
+            if (self != nullptr) self->OnControl(one);
+          }
         });
       });
   lanes_ =
@@ -218,7 +255,9 @@ void RemoteMove::Run() {
     OpenShare();
     places.between.push_back(std::make_unique<pipeline::SlotQueue>(share_));
     const unsigned depth = route_->depth();
-    route_->SetFlow(params_.flow);
+    copies_ = params_.flow;
+    copies_.waiting = std::make_shared<std::atomic<int64_t>>(0);
+    route_->SetFlow(copies_);
     stages.push_back(
         {std::make_unique<pipeline::CopyMover>(route_, connection.executor(),
                                                pipeline::Layouts{nullptr, destination_.layout}),
@@ -280,7 +319,12 @@ void RemoteMove::LoseConnection(const Connection& connection, const Status& why)
 }
 
 uint64_t RemoteMove::life() const {
-  uint64_t life = bytes_done() + heard_;
+  uint64_t life = bytes_done() + heard_ + LifeOfWaiting(copies_);
+  // What waits for its turn gets on as long as others' gets do.
+  const bool waits = params_.flow.waiting != nullptr && *params_.flow.waiting > 0;
+  if (waits && range_ != nullptr && range_->connected()) {
+    life += range_->connection()->gets_ended();
+  }
   if (finishing_ && params_.checksum) {
     // The source may read all of its range for its checksum; how long that may take is the call's.
     life += static_cast<uint64_t>((os::Clock::now() - started_).count());

@@ -115,6 +115,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   std::unique_ptr<pipeline::Channel> channel_;
   RegionRef slab_;                    // where the destination is staged
   std::shared_ptr<CopyRoute> route_;  // from the slots to the destination
+  Flow copies_;                       // of that route
   pipeline::SlotShareRef share_;
   std::shared_ptr<RemoteSource> remote_source_;
   bool answered_ = false;  // the source's node, to Prepare

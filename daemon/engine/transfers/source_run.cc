@@ -51,7 +51,8 @@ PrepareReply SourceRun::Prepare(const PrepareRequest& request) {
   if (lent_) return {.lent = ticket_.place.range};
   channel_id_ = request.channel;
   connection_number_ = request.connection;
-  channel_ = std::make_unique<pipeline::Channel>(connection_, request.channel);
+  // A reader has nothing to say before it is told of a chunk.
+  channel_ = std::make_unique<pipeline::Channel>(connection_, request.channel, nullptr, 0);
   if (!request.staged) {
     OpenInPlace(request);
     return {};
@@ -132,6 +133,7 @@ void SourceRun::TellReady(pipeline::ReadyMessage ready) {
 }
 
 void SourceRun::Cancel(const Status& why) {
+  *stop_ = true;  // what it may be summing up
   if (failure_.ok()) {
     failure_ = why;
     // So that a destination that waits for the next chunk stops waiting; it then asks, by Finish,

@@ -106,8 +106,15 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     record = *added;
   } else if (runs_.contains(request.id) || IsFinal(record->info.state)) {
     return refuse({Code::kAlreadyExists, reasons::kNameTaken, "the transfer was already prepared"});
+  } else if (!IsOrderOf(*record, *ticket, caller)) {
+    return refuse({Code::kAlreadyExists, reasons::kNameTaken,
+                   "there is another transfer of that id, which is not to be read by node " +
+                       caller + " with this ticket"});
   }
-  if (ticket->grant) record->grants.push_back(*ticket->grant);
+  if (ticket->grant &&
+      std::count(record->grants.begin(), record->grants.end(), *ticket->grant) == 0) {
+    record->grants.push_back(*ticket->grant);
+  }
   record->info.plan = request.transfer.plan;
   record->info.state = TransferState::kRunning;
   needs_.remote_transfers.Await(*record, caller, request.deadline);
@@ -121,6 +128,14 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   needs_.runs.transfers.BeginRun(*record, run);
   needs_.runs.transfers.Changed(*record);
   reply(run->Prepare(request));
+}
+
+// Any node may reserve with any id, and so with that of a transfer that it knows of.
+bool Sources::IsOrderOf(const TransferRecord& record, const Ticket& ticket,
+                        const std::string& caller) const {
+  const Context& context = needs_.runs.context;
+  return record.run == nullptr && record.initiator == ticket.initiator &&
+         context.IsSelf(record.info.source.node) && record.info.destination.node == caller;
 }
 
 bool Sources::Returns(const std::string& caller, const PrepareRequest& request) const {

@@ -37,6 +37,9 @@ class Sources {
   void Clear() { runs_.clear(); }  // at the engine's end
 
  private:
+  // Whether the record is of what this node ordered, with that ticket, for the caller to read.
+  bool IsOrderOf(const TransferRecord& record, const Ticket& ticket,
+                 const std::string& caller) const;
   // Whether the next process of this daemon will have what the destination wants to read.
   bool Returns(const std::string& caller, const PrepareRequest& request) const;
   // A destination that has lost its connection: what was opened on that is closed, then it prepares

@@ -85,7 +85,9 @@ Owner Transfers::PayerOf(const TransferRecord& record) const {
 }
 
 Flow Transfers::FlowOf(const TransferRecord& record) const {
-  return context_.flows.Of(record.owner, record.initiator);
+  Flow flow = context_.flows.Of(record.owner, record.initiator);
+  flow.waiting = std::make_shared<std::atomic<int64_t>>(0);
+  return flow;
 }
 
 Result<Ledger::Charge> Transfers::Take(const Owner& owner, const std::string& initiator,
@@ -251,7 +253,8 @@ void Transfers::File(TransferRecord& record) {
   if (std::exchange(record.filed, true)) return;
   if (record.logged && !record.forget) LogEnd(record.info);
   const bool kept = record.info.part_of.empty() && !record.forget;
-  const bool waits = kept && !record.heard && context_.IsSelf(record.initiator);
+  // One that was shelved before its end was known stays where it is.
+  const bool waits = kept && !record.heard && !record.shelved && context_.IsSelf(record.initiator);
   if (!waits) record.charge.GiveBack();
   if (final_) final_(record);  // which may forget it, if it is a part
   if (waits) {
@@ -279,8 +282,8 @@ bool Transfers::Hear(TransferRecord& record) {
 }
 
 void Transfers::Shelve(TransferRecord& record) {
-  if (std::exchange(record.shelved, true)) return;
   Hear(record);
+  if (std::exchange(record.shelved, true)) return;
   record.charge.GiveBack();
   auto filed = ended_.Add(PayerOf(record), record.info.id, BytesOf(record));
   record.remembered = std::move(filed.charge);

@@ -79,7 +79,7 @@ class Transfers {
                               uint64_t bytes);
   // Who pays for a record.
   Owner PayerOf(const TransferRecord& record) const;
-  // Whose turn its bytes take.
+  // Whose turn its bytes take, with a count of its own of what waits.
   Flow FlowOf(const TransferRecord& record) const;
   // A new record; ALREADY_EXISTS for an id that is known. One that has ended needs no charge.
   Result<TransferRecord*> Add(TransferInfo info, Owner owner, std::string initiator,

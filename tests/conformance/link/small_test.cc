@@ -58,8 +58,8 @@ struct Ends {
          {kBegin, kBytes - kBegin},
          {0, kBytes / 2},
          4096,
-         std::make_unique<GetReader>(
-             GetReader::Params{connected.reader, kSmallChannel, key, kBegin, sink, 0, nullptr})});
+         std::make_unique<GetReader>(GetReader::Params{
+             connected.reader, kSmallChannel, {}, key, kBegin, sink, 0, nullptr})});
   }
   std::unique_ptr<SmallPushes> Pushes() { return Pushes(Failed()); }
   std::unique_ptr<SmallPushes> Pushes(SmallOutcomes::Failed failed) {

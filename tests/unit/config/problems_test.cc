@@ -160,6 +160,7 @@ TEST_CASE("a key or value that is wrong is named with its line") {
       {"qos = 3", "f.toml:1: qos must be a section, written as [qos.NAME]"},
       {"[qos]\nweight = 3", "f.toml:2: qos.weight must be a section, written as [qos.weight]"},
       {"[qos.a]\nweight = 3", "f.toml:1: qos.a: users or nodes must be set"},
+      {"[qos.a]\nusers = \"\"\nweight = 3", "f.toml:1: qos.a: users or nodes must be set"},
       {"[qos.a]\nusers = \"7\"\nweight = 0", "f.toml:3: qos.a.weight"},
       {"[qos.a]\nusers = \"7\"\nweight = 101", "f.toml:3: qos.a.weight"},
       {"[qos.a]\nusers = \"7\"\nweight = \"3\"", "f.toml:3: qos.a.weight"},

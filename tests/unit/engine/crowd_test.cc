@@ -6,6 +6,7 @@
 #include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
+#include "tests/unit/engine/hello_only_peer.h"
 #include "transport/memory/host/factory.h"
 
 using namespace onecopy;
@@ -25,7 +26,7 @@ struct Crowd {
 };
 
 // A node that introduces itself, with RDMA devices, and is good for nothing else.
-class FakePeer final : public PeerApi {
+class FakePeer final : public HelloOnlyPeer {
  public:
   FakePeer(std::string name, size_t number, Crowd& crowd)
       : name_(std::move(name)), number_(number), crowd_(crowd) {}
@@ -66,60 +67,8 @@ class FakePeer final : public PeerApi {
     ++crowd_.probes;
     reply(No());
   }
-  void CloseProbe(const std::string&, uint64_t, StatusReply reply) override { reply(No()); }
-  void OpenRange(const std::string&, OpenRangeRequest, Reply<OpenRangeReply> reply) override {
-    reply(No());
-  }
-  void OpenPush(const std::string&, OpenPushRequest, Reply<OpenPushReply> reply) override {
-    reply(No());
-  }
-  void CloseOpening(const std::string&, uint64_t, StatusReply reply) override { reply(No()); }
-  void ImportMemory(const std::string&, ImportMemoryRequest, Reply<MemoryExport> reply) override {
-    reply(No());
-  }
-  void Recall(const std::string&, uint64_t, TransferId, StatusReply reply) override { reply(No()); }
-  void Reserve(const std::string&, ReserveRequest, Reply<Reservation> reply) override {
-    reply(No());
-  }
-  void Start(const std::string&, StartRequest, Reply<TransferInfo> reply) override { reply(No()); }
-  void Prepare(const std::string&, PrepareRequest, Reply<PrepareReply> reply) override {
-    reply(No());
-  }
-  void Finish(const std::string&, FinishRequest, Reply<FinishReply> reply) override { reply(No()); }
-  void CreateBuffer(const std::string&, Uid, CreateBufferRequest,
-                    Reply<BufferInfo> reply) override {
-    reply(No());
-  }
-  void DeleteBuffer(const std::string&, Uid, std::string, bool, StatusReply reply) override {
-    reply(No());
-  }
-  void Report(const std::string&, TransferInfo, StatusReply reply) override { reply(No()); }
-  void Query(const std::string&, TransferId, Reply<TransferInfo> reply) override { reply(No()); }
-  void Cancel(const std::string&, Uid, TransferId, Reply<TransferInfo> reply) override {
-    reply(No());
-  }
-  void GetBuffer(const std::string&, Uid, std::string, Reply<BufferInfo> reply) override {
-    reply(No());
-  }
-  void ListBuffers(const std::string&, Uid, PageRequest, Reply<Page<BufferInfo>> reply) override {
-    reply(No());
-  }
-  void SumBuffer(const std::string&, Uid, Endpoint, Reply<BufferSum> reply) override {
-    reply(No());
-  }
-  void ListGrants(const std::string&, Uid, PageRequest, Reply<Page<GrantInfo>> reply) override {
-    reply(No());
-  }
-  void ListExports(const std::string&, Uid, PageRequest, Reply<Page<ExportInfo>> reply) override {
-    reply(No());
-  }
-  void SendMessage(const std::string&, PeerMessage, StatusReply reply) override { reply(No()); }
 
  private:
-  static Status No() {
-    return {Code::kFailedPrecondition, reasons::kNicUnreachable, "this peer only says hello"};
-  }
-
   const std::string name_;
   const size_t number_;
   Crowd& crowd_;

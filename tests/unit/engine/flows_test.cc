@@ -34,7 +34,7 @@ TEST_CASE("a user's namespaces have no turn of their own, another machine's root
   CHECK_FALSE(plain.SameOwner(flows.Of(User(1000, "west"), "east")));
 }
 
-TEST_CASE("sections give weights to users and to nodes, and the largest counts") {
+TEST_CASE("sections give weights to users and to nodes") {
   Flows flows;
   const ShareOptions training{{{1000, "east"}, {std::nullopt, "gpu-*"}}, {"west"}, 3};
   const ShareOptions rest{{{std::nullopt, "*"}}, {"w*"}, 2};
@@ -45,9 +45,24 @@ TEST_CASE("sections give weights to users and to nodes, and the largest counts")
   CHECK(flows.Of(User(1000), "east").node_weight == 1);
   CHECK(flows.Of(User(1000), "west").node_weight == 3);
   CHECK(flows.Of(User(1000), "worst").node_weight == 2);
+  CHECK(flows.Of(User(1000), "west").generation == 1);
   // A number means a user of the node itself, not one of a container.
   flows.Configure({training});
   CHECK(flows.Of({Uid(1000, "pid4026532567"), "east"}, "east").user_weight == 1);
   flows.Configure({});
   CHECK(flows.Of(User(1000), "west").node_weight == 1);
+}
+
+TEST_CASE("the most particular section counts and of equal ones the largest") {
+  Flows flows;
+  flows.Configure({{{{std::nullopt, "*"}}, {"*"}, 10},
+                   {{{7, "east"}, {8, "e*"}}, {"east"}, 1},
+                   {{{8, "*"}}, {"e*"}, 3},
+                   {{{std::nullopt, "east"}}, {"*t"}, 5}});
+  CHECK(flows.Of(User(7), "east").user_weight == 1);
+  CHECK(flows.Of(User(8), "east").user_weight == 3);
+  CHECK(flows.Of(User(9), "east").user_weight == 5);
+  CHECK(flows.Of(User(9, "west"), "west").user_weight == 10);
+  CHECK(flows.Of(User(9), "east").node_weight == 1);
+  CHECK(flows.Of(User(9), "emu").node_weight == 10);
 }

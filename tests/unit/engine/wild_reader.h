@@ -52,9 +52,10 @@ class WildReader {
   Connection& connection() { return *connection_; }
 
   // Has the source promise a staged transfer of this range for `uid`, and prepare it.
-  Result<PrepareReply> Prepare(const std::string& source, uint32_t uid, uint64_t chunk_bytes) {
+  Result<PrepareReply> Prepare(const std::string& source, uint32_t uid, uint64_t chunk_bytes,
+                               const TransferId& id = {}) {
     ReserveRequest reserve;
-    reserve.id = TransferId("wild" + std::to_string(next_id_++));
+    reserve.id = id.empty() ? TransferId("wild" + std::to_string(next_id_++)) : id;
     reserve.uid = uid;
     reserve.destination_node = name_;
     reserve.source = ParseEnd(source);

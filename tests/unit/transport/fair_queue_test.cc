@@ -13,7 +13,7 @@ using onecopy::Flow;
 
 namespace {
 
-constexpr Flow kOwn;
+const Flow kOwn;
 
 // How much of `total` each (node, user) is given whose items, of `cost` each, never run out.
 std::map<std::pair<uint64_t, uint64_t>, uint64_t> Serve(
@@ -176,6 +176,14 @@ TEST_CASE("a weight that changes holds for what waits already") {
   for (int i = 0; i < 50; ++i) of_second += queue.Pop() == 2 ? 1 : 0;
   CHECK(of_second >= 24);
   CHECK(of_second <= 27);
+  // What began before a reload does not take it back.
+  queue.Push({.user = 2, .user_weight = 4, .generation = 1}, 2, 1, 2);
+  queue.Push({.user = 2, .user_weight = 1}, 3, 1, 2);
+  for (int i = 0; i < 50; ++i) queue.Push({.user = 2}, 4, 1, 2);
+  of_second = 0;
+  for (int i = 0; i < 25; ++i) of_second += queue.Pop() == 2 ? 1 : 0;
+  CHECK(of_second >= 19);
+  CHECK(of_second <= 21);
 }
 
 TEST_CASE("an owner who has one item at a time gets no more than its share") {
@@ -205,5 +213,38 @@ TEST_CASE("a channel is taken out of whatever flows it is in") {
   CHECK(taken == std::vector<int>{1, 2, 3});
   CHECK(queue.size() == 1);
   CHECK(queue.Pop() == 4);
+  CHECK(queue.empty());
+}
+
+TEST_CASE("what waits is counted for whoever wonders until it is served or taken out") {
+  FairQueue<int> queue(1);
+  Flow watched{.user = 1};
+  watched.waiting = std::make_shared<std::atomic<int64_t>>(0);
+  for (int i = 0; i < 4; ++i) queue.Push(watched, 1, 1, i);
+  queue.PushFirst(watched, 2, 1, 4);
+  queue.Push({.user = 2}, 3, 1, 9);
+  CHECK(*watched.waiting == 5);
+  while (queue.Pop() == 9) {
+  }
+  CHECK(*watched.waiting == 4);
+  (void)queue.TakeIf([](int i) { return i == 4 || i == 3; });
+  CHECK(*watched.waiting <= 3);
+  (void)queue.TakeAll();
+  CHECK(*watched.waiting == 0);
+  queue.Push(watched, 1, 1, 0);
+  { const FairQueue<int> gone(std::move(queue)); }
+  CHECK(*watched.waiting == 0);
+}
+
+TEST_CASE("an item that costs anything at all is served without a round for each turn") {
+  FairQueue<int> queue(1);
+  for (int channel = 0; channel < 100; ++channel) {
+    queue.Push({.user = static_cast<uint64_t>(channel % 3), .user_weight = 1 + channel % 2u},
+               static_cast<uint64_t>(channel), uint64_t{1} << 60, channel);
+  }
+  queue.Push({.user = 9}, 1000, UINT64_MAX, 1000);
+  queue.Push({.user = 8}, 1001, 5, 1001);
+  CHECK(queue.Pop() == 1001);
+  for (int i = 0; i < 101; ++i) (void)queue.Pop();
   CHECK(queue.empty());
 }

@@ -18,13 +18,11 @@ constexpr std::chrono::seconds kRevokeLimit{10};
 // Asked for on one lane and not yet here: so many gets, and as many bytes as make twice what one
 // transfer has under way at full speed. What waits beyond that waits here, where flows have their
 // shares and what is cancelled is gone. Where gets of several compete, fewer bytes: those of one
-// wait for what is under way for others.
+// wait for what is under way for others. On a long way that would leave the wire idle.
 constexpr size_t kMaxGetsAsked = 256;
 constexpr uint64_t kTransfersAtFullSpeed = 2;
 constexpr uint64_t kLessWhileCompeting = 4;  // 8 halves the others' wait, and costs bulk 15 %
-constexpr std::chrono::seconds kCompeteFor{1};
-// A flow's turn.
-constexpr uint64_t kQuantum = uint64_t{64} << 10;
+constexpr std::chrono::milliseconds kFar{1};
 constexpr size_t kMaxStepLists = 64;
 // The daemon's memory for bytes that it has encrypted, or not decrypted yet.
 constexpr const char* kSealed = "tls";
@@ -49,7 +47,7 @@ TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
       lane_infos_(options_.data_lanes),
       lanes_(options_.data_lanes + 1),
       asked_(options_.data_lanes + 1) {
-  for (size_t i = 0; i <= options_.data_lanes; ++i) waiting_.emplace_back(kQuantum);
+  for (size_t i = 0; i <= options_.data_lanes; ++i) waiting_.emplace_back(kFairTurnBytes);
 }
 
 void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, LaneSocket socket,
@@ -68,6 +66,7 @@ void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, LaneSocket s
       self->lane_infos_[index - 1] = {loopback ? "lo" : os::InterfaceOf(local->host),
                                       peer->ToString()};
     }
+    if (index > 0) self->far_ |= socket.round_trip() > kFar;
     if (index > 0 && socket.encrypted()) {
       self->encryption_ = EncryptionText(socket.cipher(), self->options_.owner_by_kernel,
                                          self->options_.own_by_kernel);
@@ -109,14 +108,20 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
   }
   const size_t queue = static_cast<size_t>(request.lane + 1);  // 0: any
   static_assert(GetRequest::kAnyLane == -1);
-  NoteFlow(request.flow);
-  waiting_[queue].Push(request.flow, request.channel, request.into.bytes,
-                       {request.channel,
-                        {FrameKind::kGet, 0, key->id, request.key_offset, request.into.bytes},
-                        request.into,
-                        StepsOf(key->memory, *request.into.region),
-                        std::move(done)});
-  Pump();
+  competition_.Note(request.flow);
+  Waiting waiting{request.channel,
+                  {FrameKind::kGet, 0, key->id, request.key_offset, request.into.bytes},
+                  request.into,
+                  StepsOf(key->memory, *request.into.region),
+                  std::move(done)};
+  // Where nothing waits it goes at once.
+  const unsigned lane = !waiting_[queue].empty() ? 0
+                        : queue == 0             ? LeastLoaded()
+                        : HasRoom(queue)         ? static_cast<unsigned>(queue)
+                                                 : 0;
+  if (lane != 0) return Ask(std::move(waiting), lane);
+  waiting_[queue].Push(request.flow, request.channel, request.into.bytes + kGetCostBytes,
+                       std::move(waiting));
 }
 
 void TcpConnection::Pump() {
@@ -143,20 +148,11 @@ void TcpConnection::Ask(Waiting waiting, unsigned lane) {
   to->loop().Post([to, get, into = std::move(waiting.into)] { to->Get(get, into); });
 }
 
-void TcpConnection::NoteFlow(const Flow& flow) {
-  const auto now = os::Clock::now();
-  if (!flow.SameOwner(last_flow_) && now - last_flow_at_ < kCompeteFor) {
-    compete_until_ = now + kCompeteFor;
-  }
-  competing_ = now < compete_until_;
-  last_flow_ = flow;
-  last_flow_at_ = now;
-}
-
 bool TcpConnection::HasRoom(unsigned lane) const {
   const uint64_t most = kTransfersAtFullSpeed * options_.gets_per_lane * options_.chunk_bytes;
+  const bool less = competition_.on() && !far_;
   return asked_[lane].gets < kMaxGetsAsked &&
-         asked_[lane].bytes < (competing_ ? most / kLessWhileCompeting : most);
+         asked_[lane].bytes < (less ? most / kLessWhileCompeting : most);
 }
 
 // Of those that are equal, the one whose turn it is: they share the work evenly.
@@ -187,6 +183,7 @@ void TcpConnection::GetEnded(unsigned, uint64_t tag, Status status, bool report_
 void TcpConnection::EndGet(uint64_t tag, Status status, bool report_follows) {
   const auto found = gets_.find(tag);
   if (found == gets_.end()) return;
+  gets_ended_.fetch_add(1, std::memory_order_relaxed);
   if (found->second.cancelled) {
     if (status.ok()) status = Cancelled();
   } else if (status.ok() && report_follows && !found->second.copied) {

@@ -1,6 +1,7 @@
 // A connection made of sockets: lane 0 carries messages, the others carry what is got.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "transport/core/competition.h"
 #include "transport/core/fair_queue.h"
 #include "transport/core/link_connection.h"
 #include "transport/link/tcp/exports.h"
@@ -44,6 +46,7 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   LinkAccess Access(const RemoteKey&, const Region&) const override {
     return {.encryption = encryption_};
   }
+  uint64_t gets_ended() const override { return gets_ended_; }
   using LinkConnection::peer;
   bool encrypted() const { return options_.encrypted; }
   unsigned depth() const override { return options_.data_lanes * options_.gets_per_lane; }
@@ -105,8 +108,6 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   Result<RemoteKey> ExportNow(const Span& span);
   // Asks for what waits, as far as there is room.
   void Pump();
-  // Notes whose gets come. Those of two within a second compete.
-  void NoteFlow(const Flow& flow);
   void Ask(Waiting waiting, unsigned lane);
   bool HasRoom(unsigned lane) const;
   unsigned LeastLoaded();  // a payload lane with room, counted from 1; 0: there is none
@@ -120,20 +121,20 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   std::vector<LaneInfo> lane_infos_;  // of data lanes; complete before the connection is handed out
   std::string encryption_ = "none";   // likewise
 
+  std::atomic<uint64_t> gets_ended_{0};
+
   // Home thread only.
   std::vector<std::shared_ptr<Lane>> lanes_;  // null until attached
   uint32_t attached_ = 0;
   std::unordered_map<uint64_t, Outstanding> gets_;
   std::vector<FairQueue<Waiting>> waiting_;  // of any lane first, then of each
   std::vector<Asked> asked_;                 // by lane
-  Flow last_flow_;                           // of the last get,
-  os::Clock::time_point last_flow_at_{};     // which was asked for then
-  os::Clock::time_point compete_until_{};    // there are gets of several,
-  bool competing_ = false;                   // as at that get
+  Competition competition_;                  // whose gets come
   unsigned last_lane_ = 0;                   // that LeastLoaded() chose
   uint64_t next_tag_ = 1;
   std::map<std::pair<std::string, std::string>, GetSteps> steps_;
   bool loopback_ = false;  // the wire never leaves the machine
+  bool far_ = false;       // it takes long
   size_t open_lanes_ = 0;  // while it is ending
 };
 

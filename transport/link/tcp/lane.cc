@@ -17,6 +17,9 @@ namespace {
 
 constexpr uint64_t kTurnBytes = uint64_t{512}
                                 << 10;  // then the thread's other lanes have their turn
+// Messages for a peer that does not receive them: more than all rings and transfers have to say.
+constexpr uint64_t kMaxMessageBytes = uint64_t{64} << 20;
+constexpr uint64_t kMessageOverhead = 256;
 constexpr size_t kSendVector = 48;
 // Frames for a peer that asks without taking them, two for each get. Readers of this version ask
 // for far less at a time (TcpConnection).
@@ -133,8 +136,12 @@ bool Lane::VoidFirst(const Status& why) {
 
 void Lane::SendMessage(uint64_t channel, std::string message) {
   if (owner_ == nullptr) return;
+  if (message_bytes_ > kMaxMessageBytes) {
+    return Fail(Broken("the peer does not receive the messages that it is sent"));
+  }
+  message_bytes_ += message.size() + kMessageOverhead;
   const FrameHeader header{FrameKind::kMessage, channel, 0, 0, message.size()};
-  outgoing_.push_back({.header = Encode(header), .text = std::move(message)});
+  outgoing_.push_back({.header = Encode(header), .message = true, .text = std::move(message)});
   SendLater();
 }
 
@@ -441,7 +448,9 @@ void Lane::Consumed(size_t bytes) {
     const uint64_t step = std::min<uint64_t>(bytes, whole - frame.sent);
     frame.sent += step;
     bytes -= step;
-    if (frame.sent == whole) outgoing_.pop_front();
+    if (frame.sent != whole) continue;
+    if (frame.message) message_bytes_ -= frame.text.size() + kMessageOverhead;
+    outgoing_.pop_front();
   }
 }
 

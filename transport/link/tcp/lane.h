@@ -84,6 +84,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
     const std::byte* data = nullptr;  // the piece; null: void, zeroes are sent instead
     uint64_t bytes = 0;               // its length
     bool apart = false;               // it goes by itself, by zero_copy_
+    bool message = false;             // counted in message_bytes_
     std::string text{};               // body of every other frame
     uint64_t sent = 0;                // of header and body together
 
@@ -131,7 +132,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   ZeroCopy zero_copy_;
 
   std::deque<Outgoing> outgoing_;
-  bool serves_ = false;  // the peer asks, and this end answers with payload
+  uint64_t message_bytes_ = 0;  // of the messages among them
+  bool serves_ = false;         // the peer asks, and this end answers with payload
   bool write_interest_ = false;
   bool send_posted_ = false;
   bool receive_posted_ = false;

@@ -58,6 +58,13 @@ void LaneSocket::Close(bool drop_unsent) {
   fd_.Reset();
 }
 
+std::chrono::microseconds LaneSocket::round_trip() const {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (!fd_ || ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  return std::chrono::microseconds(info.tcpi_rtt);
+}
+
 LaneSocket::Counters LaneSocket::ReadCounters() const {
   tcp_info info{};
   socklen_t size = sizeof info;

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <chrono>
 
 #include <cstddef>
 #include <cstdint>
@@ -64,6 +65,8 @@ class LaneSocket {
     uint64_t bytes_acknowledged = 0;
   };
   Counters ReadCounters() const;
+  // As the kernel has measured it so far; 0 if it does not tell.
+  std::chrono::microseconds round_trip() const;
 
  private:
   os::UniqueFd fd_;

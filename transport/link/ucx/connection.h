@@ -42,6 +42,7 @@ class UcxConnection final : public LinkConnection<UcxConnection, os::EventLoop>,
   LinkAccess Access(const RemoteKey&, const Region&) const override {
     return {.registration = "ucx-writable", .key = "lease"};
   }
+  uint64_t gets_ended() const override { return reads_.ended(); }
   unsigned depth() const override { return options_.gets; }
   uint64_t chunk_bytes() const override { return options_.chunk_bytes; }
 

@@ -92,8 +92,9 @@ void Reads::Start(const GetRequest& request, Connection::GetDone done) {
   operation->bytes = request.into.bytes;
   operation->to = request.into.region->step_name();
   operation->done = std::move(done);
-  queued_.Push(request.flow, request.channel, request.into.bytes, std::move(operation));
-  StartQueued();
+  if (queued_.empty() && posted_.size() < max_gets_) return Post(operation);
+  queued_.Push(request.flow, request.channel, request.into.bytes + kGetCostBytes,
+               std::move(operation));
 }
 
 void Reads::StartQueued() {
@@ -128,6 +129,7 @@ void Reads::Post(const OperationRef& operation) {
 
 void Reads::OnEnded(const OperationRef& operation, Status status, const std::string& info) {
   if (posted_.erase(operation) == 0) return;  // it was given up
+  ended_.fetch_add(1, std::memory_order_relaxed);
   const bool failed = !status.ok();
   StepList steps;
   if (!failed && emulated_.count({operation->from, operation->to}) > 0) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -51,6 +52,8 @@ class Reads {
   // The endpoint is gone: whatever UCX may say of them later, all gets have ended.
   void EndAll();
 
+  uint64_t ended() const { return ended_; }  // any thread
+
   // By UCX's words for the protocol.
   const std::map<std::string, uint64_t>& got_bytes() const { return got_bytes_; }
 
@@ -82,8 +85,9 @@ class Reads {
   std::unordered_map<uint64_t, std::shared_ptr<Readable>> readables_;
   size_t revoked_ = 0;  // readables that are not released yet
   bool waiting_said_ = false;
-  FairQueue<OperationRef> queued_{uint64_t{1} << 20};
+  FairQueue<OperationRef> queued_{kFairTurnBytes};
   std::set<OperationRef> posted_;
+  std::atomic<uint64_t> ended_{0};
   std::map<std::string, Protocol> protocols_;  // by UCX's words
   std::map<std::array<std::string, 3>, StepList> steps_;
   std::map<std::string, uint64_t> got_bytes_;

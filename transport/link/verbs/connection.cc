@@ -143,7 +143,8 @@ void VerbsConnection::Dispatch(const Frame& frame) {
     case FrameKind::kMessage:
       return Deliver(frame.subject, std::as_bytes(std::span(frame.text)));
     case FrameKind::kRevoke:
-      return reader_ ? reads_.OnRevoke(frame.subject) : void();
+      if (reader_) reads_.OnRevoke(frame.subject);
+      return ShutIfOverfull();
     case FrameKind::kRevoked:
       return reader_ ? void() : exports_.OnRevoked(frame.subject);
     case FrameKind::kRepair:

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "transport/core/link_connection.h"
 #include "transport/link/verbs/control_channel.h"
 #include "transport/link/verbs/exports.h"
@@ -40,6 +41,7 @@ class VerbsConnection final : public LinkConnection<VerbsConnection, os::EventLo
 
   const std::vector<LaneInfo>& lanes() const override { return lanes_.infos(); }
   LinkAccess Access(const RemoteKey& key, const Region& into) const override;
+  uint64_t gets_ended() const override { return reads_.ended(); }
   unsigned depth() const override;
   uint64_t chunk_bytes() const override { return options_.read_bytes; }
   void Export(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
@@ -60,8 +62,15 @@ class VerbsConnection final : public LinkConnection<VerbsConnection, os::EventLo
   void CancelNow(ChannelId channel) { reads_.Cancel(channel); }
   void SendNow(ChannelId channel, const std::string& message) {
     control_.Send(FrameKind::kMessage, channel, message);
+    ShutIfOverfull();
   }
   void Shut(const Status& why, bool tell_peer);
+  void ShutIfOverfull() {
+    if (!control_.overfull()) return;
+    Shut({Code::kUnavailable, reasons::kLinkDown,
+          "the peer does not receive the messages that it is sent"},
+         true);
+  }
 
   void Dispatch(const Frame& frame);  // one of the peer's that is numbered
   void ShutUnless(const Status& ok) {

@@ -28,12 +28,14 @@ uint64_t ControlChannel::Send(FrameKind kind, uint64_t subject, std::string_view
   const uint64_t number = next_number_++;
   Lane* lane = Carrier();
   unacknowledged_.push_back({number, Encode(Frame{kind, number, subject, text})});
+  unacknowledged_bytes_ += unacknowledged_.back().bytes.size() + kFrameOverhead;
   if (lane != nullptr) lane->Send(unacknowledged_.back().bytes, number);
   return number;
 }
 
 void ControlChannel::OnArrived(uint64_t number) {
   while (!unacknowledged_.empty() && unacknowledged_.front().number <= number) {
+    unacknowledged_bytes_ -= unacknowledged_.front().bytes.size() + kFrameOverhead;
     unacknowledged_.pop_front();
   }
 }

@@ -31,6 +31,8 @@ class ControlChannel {
   void OnArrived(uint64_t number);
   // After that lane has failed: what may not have arrived goes out again on another.
   void OnLaneFailed(unsigned lane);
+  // Whether the peer lets far more wait than it is ever sent: it does not receive.
+  bool overfull() const { return unacknowledged_bytes_ > kMaxUnacknowledgedBytes; }
   bool HasLane() { return Carrier() != nullptr; }
 
   // A numbered frame of the peer's. Fails when too many have come before one that is missing.
@@ -41,6 +43,8 @@ class ControlChannel {
     uint64_t number = 0;
     std::string bytes;
   };
+  static constexpr uint64_t kMaxUnacknowledgedBytes = uint64_t{64} << 20;
+  static constexpr uint64_t kFrameOverhead = 256;
   Lane* Carrier();
 
   const LaneList& lanes_;
@@ -48,6 +52,7 @@ class ControlChannel {
   int lane_ = -1;
   uint64_t next_number_ = 1;
   std::deque<Numbered> unacknowledged_;
+  uint64_t unacknowledged_bytes_ = 0;
   uint64_t next_expected_ = 1;
   std::map<uint64_t, std::string> early_;  // came before an earlier one
 };

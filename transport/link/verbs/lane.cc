@@ -46,7 +46,7 @@ void Lane::Read(const GetRef& get, uint64_t local, uint32_t lkey) {
   for (uint64_t at = 0; at < bytes; at += most) {
     const auto length = static_cast<uint32_t>(std::min(most, bytes - at));
     queued_.Push(
-        get->flow, get->channel, length,
+        get->flow, get->channel, length + kGetCostBytes,
         {get, remote.address + get->key_offset + at, local + at, remote.rkey, lkey, length});
     ++get->pieces;
   }

@@ -147,7 +147,7 @@ class Lane final : public QueuePairEvents {
   QueuePair queue_pair_;
   State state_ = State::kConnecting;
 
-  FairQueue<Piece> queued_{uint64_t{1} << 20};
+  FairQueue<Piece> queued_{kFairTurnBytes};
   std::deque<Work> work_;
   std::deque<Operation> posted_;
   uint32_t reads_posted_ = 0;

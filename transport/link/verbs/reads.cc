@@ -9,6 +9,8 @@
 namespace onecopy::verbs {
 namespace {
 
+constexpr size_t kMaxForbiddenRuns = 65536;
+
 constexpr size_t kMaxStepLists = 64;
 constexpr double kMinRate = 1e-3;  // bytes per second: of a lane that is a last resort
 
@@ -103,6 +105,7 @@ Status Reads::Assign(const GetRef& get) {
 
 void Reads::End(const GetRef& get, const Status& status) {
   if (gets_.erase(get) == 0) return;
+  ended_.fetch_add(1, std::memory_order_relaxed);
   Connection::GetDone done = std::exchange(get->done, nullptr);
   get->into.region.reset();
   const uint64_t exported = get->exported;
@@ -136,14 +139,28 @@ StepList Reads::StepsOf(const std::string& owner_memory, const Region& into, uns
 }
 
 bool Reads::IsForbidden(uint64_t exported) const {
-  return exported < forbidden_below_ || forbidden_.contains(exported);
+  const auto after = forbidden_.upper_bound(exported);
+  return after != forbidden_.begin() && exported < std::prev(after)->second;
 }
 
-// Exports are numbered in order, and end nearly so: what is behind needs no entry of its own.
+// Exports are numbered in order, and end nearly so: the runs are few. A peer that names others than
+// its own has the lowest ones joined, which forbids what is between them.
 void Reads::Forbid(uint64_t exported) {
-  if (exported < forbidden_below_) return;
-  forbidden_.insert(exported);
-  while (forbidden_.erase(forbidden_below_) > 0) ++forbidden_below_;
+  if (IsForbidden(exported) || exported == UINT64_MAX) return;
+  auto run = forbidden_.emplace(exported, exported + 1).first;
+  if (run != forbidden_.begin() && std::prev(run)->second == exported) {
+    run = std::prev(run);
+    run->second = exported + 1;
+    forbidden_.erase(std::next(run));
+  }
+  if (const auto next = std::next(run); next != forbidden_.end() && next->first == run->second) {
+    run->second = next->second;
+    forbidden_.erase(next);
+  }
+  if (forbidden_.size() <= kMaxForbiddenRuns) return;
+  const auto second = std::next(forbidden_.begin());
+  forbidden_.begin()->second = second->second;
+  forbidden_.erase(second);
 }
 
 void Reads::OnRevoke(uint64_t exported) {

@@ -1,6 +1,7 @@
 // The reader's half of a connection: gets, and what may not be read any more.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -48,6 +49,7 @@ class Reads {
 
   // The connection ends, for this reason: nothing is begun any more, nor tried on another lane.
   void Stop(const Status& why) { stopped_ = why; }
+  uint64_t ended() const { return ended_; }  // any thread
   // After the lanes are closed: ends what is left.
   void EndAll();
 
@@ -70,10 +72,11 @@ class Reads {
 
   Status stopped_;  // why; OK while it is not
   std::set<GetRef> gets_;
+  std::atomic<uint64_t> ended_{0};
   std::map<uint64_t, size_t> reading_;  // gets under way, by export
-  std::set<uint64_t> forbidden_;        // exports, and all
-  uint64_t forbidden_below_ = 1;        // below this one
-  std::set<uint64_t> to_acknowledge_;   // withdrawn, and still being read
+  // Exports that were taken back: where each run of them begins, and ends.
+  std::map<uint64_t, uint64_t> forbidden_{{0, 1}};
+  std::set<uint64_t> to_acknowledge_;  // withdrawn, and still being read
   std::map<std::tuple<std::string, std::string, unsigned>, StepList> steps_;
 };
 

@@ -23,6 +23,11 @@ constexpr uint64_t kInlineBelow = 32 << 10;
 constexpr double kSlowestKernel = 20e9;  // bytes a second
 constexpr std::chrono::microseconds kLaunch{200};
 
+// Given to the driver while copies of several owners compete, by direction: less would leave the
+// copy engine idle between two looks at it, more is what the next owner's waits for.
+constexpr std::array<uint64_t, kDirections> kMostAhead = {uint64_t{16} << 20, uint64_t{16} << 20,
+                                                          uint64_t{64} << 20, uint64_t{128} << 20};
+
 bool IsOverPcie(Direction direction) {
   return direction == Direction::kToGpu || direction == Direction::kFromGpu;
 }
@@ -71,13 +76,14 @@ CUresult SubmitCopy(const shim::CudaApi& api, Direction direction, uintptr_t fro
 }
 
 Copier::~Copier() {
-  for (Queue& queue : queues_) {
+  for (size_t i = 0; i < kDirections; ++i) {
+    Queue& queue = queues_[i];
     // Routes are gone, but what woke the driver for one of them may not have ended.
     if (!queue.operations.empty()) {
       gpu_.api().StreamSynchronize(queue.stream);
-      PollQueue(queue);
+      PollQueue(static_cast<Direction>(i));
     }
-    assert(queue.operations.empty());
+    assert(queue.operations.empty() && queue.waiting.empty());
     if (queue.stream != nullptr) gpu_.api().StreamDestroy(queue.stream);
   }
   for (CUevent event : idle_events_) gpu_.api().EventDestroy(event);
@@ -99,7 +105,24 @@ CUresult Copier::Open() {
   return CUDA_SUCCESS;
 }
 
+template <typename Begin>
+void Copier::InTurn(const Turn& turn, Direction direction, uint64_t cost, Operation operation,
+                    Begin begin) {
+  Queue& queue = QueueOf(direction);
+  queue.competition.Note(turn.flow);
+  if (queue.waiting.empty() && HasRoom(direction)) return begin(std::move(operation));
+  queue.waiting.Push(turn.flow, turn.channel, cost, {std::move(operation), std::move(begin)});
+}
+
+// Something is under way wherever something waits.
+bool Copier::HasRoom(Direction direction) const {
+  const Queue& queue = queues_[static_cast<size_t>(direction)];
+  return !queue.competition.on() || queue.operations.empty() ||
+         queue.bytes < kMostAhead[static_cast<size_t>(direction)];
+}
+
 void Copier::Enqueue(Queue& queue, Operation operation) {
+  queue.bytes += operation.bytes;
   queue.operations.push_back(std::move(operation));
   gpu_.loop().KickPoller();
 }
@@ -108,7 +131,7 @@ template <typename Begin>
 void Copier::Start(Direction direction, Operation operation, const Begin& begin,
                    const ScatterKernel::List* list, uint64_t kernel_bytes) {
   operation.submitted = os::Clock::now();
-  Queue& queue = queues_[static_cast<size_t>(direction)];
+  Queue& queue = QueueOf(direction);
   operation.failure = gpu_.lost();
   if (!operation.failure.ok()) return Enqueue(queue, std::move(operation));
   CUresult error = TakeEvent(&operation.event);
@@ -126,28 +149,38 @@ void Copier::Start(Direction direction, Operation operation, const Begin& begin,
   Enqueue(queue, std::move(operation));
 }
 
-void Copier::Copy(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes, StepList steps,
-                  Done done) {
-  Operation operation{nullptr, OkStatus(), std::move(steps), std::move(done), {}};
-  if (bytes == 0) {
-    return Enqueue(queues_[static_cast<size_t>(direction)], std::move(operation));
-  }
-  const shim::CudaApi& api = gpu_.api();
-  Start(direction, std::move(operation),
-        [&](CUstream stream) { return SubmitCopy(api, direction, from, to, bytes, stream); });
+void Copier::Copy(const Turn& turn, Direction direction, uintptr_t from, uintptr_t to,
+                  uint64_t bytes, StepList steps, Done done) {
+  InTurn(turn, direction, bytes,
+         {bytes, nullptr, OkStatus(), std::move(steps), std::move(done), {}},
+         [this, direction, from, to](Operation operation) {
+           const uint64_t length = operation.bytes;
+           if (length == 0) return Enqueue(QueueOf(direction), std::move(operation));
+           Start(direction, std::move(operation), [&](CUstream stream) {
+             return SubmitCopy(gpu_.api(), direction, from, to, length, stream);
+           });
+         });
 }
 
-void Copier::CopyMany(Direction direction, std::vector<StridedCopy> copies,
+void Copier::CopyMany(const Turn& turn, Direction direction, std::vector<StridedCopy> copies,
                       const ScatterSteps& steps, Done done) {
-  if (copies.empty()) {
-    return Enqueue(queues_[static_cast<size_t>(direction)],
-                   {nullptr, OkStatus(), steps.by_engine, std::move(done), {}});
-  }
+  const uint64_t cost = CostOf(copies);
+  Operation operation{PayloadOf(copies), nullptr, OkStatus(), steps.by_engine, std::move(done), {}};
+  InTurn(turn, direction, cost, std::move(operation),
+         [this, direction, copies = std::move(copies), steps](Operation begun) {
+           BeginMany(direction, copies, steps, std::move(begun));
+         });
+}
+
+void Copier::BeginMany(Direction direction, const std::vector<StridedCopy>& copies,
+                       const ScatterSteps& steps, Operation operation) {
+  if (copies.empty()) return Enqueue(QueueOf(direction), std::move(operation));
   const bool by_kernel = ByKernel(copies, IsOverPcie(direction));
+  if (by_kernel) operation.steps = steps.by_kernel;
+  const uint64_t bytes = operation.bytes;
   ScatterKernel::List list;
   Start(
-      direction,
-      {nullptr, OkStatus(), by_kernel ? steps.by_kernel : steps.by_engine, std::move(done), {}},
+      direction, std::move(operation),
       [&](CUstream stream) {
         if (by_kernel) return kernel_.Launch(TilesOf(copies), stream, &list);
         CUresult error = CUDA_SUCCESS;
@@ -160,7 +193,15 @@ void Copier::CopyMany(Direction direction, std::vector<StridedCopy> copies,
         }
         return error;
       },
-      &list, by_kernel ? PayloadOf(copies) : 0);
+      &list, by_kernel ? bytes : 0);
+}
+
+void Copier::Cancel(Direction direction, uint64_t channel) {
+  Queue& queue = QueueOf(direction);
+  for (Waiting& waiting : queue.waiting.TakeChannel(channel)) {
+    waiting.operation.failure = CopyCancelled();
+    Enqueue(queue, std::move(waiting.operation));
+  }
 }
 
 bool Copier::ByKernel(const std::vector<StridedCopy>& copies, bool over_pcie) {
@@ -205,16 +246,16 @@ CUresult Copier::Submit(Direction direction, const StridedCopy& copy, CUstream s
 }
 
 void Copier::Zero(CUdeviceptr address, uint64_t bytes, Done done) {
-  Start(Direction::kInside, {nullptr, OkStatus(), nullptr, std::move(done), {}},
+  Start(Direction::kInside, {0, nullptr, OkStatus(), nullptr, std::move(done), {}},
         [&](CUstream stream) { return gpu_.api().MemsetD8Async(address, 0, bytes, stream); });
 }
 
 void Copier::WarmUp(Direction direction, CUdeviceptr peer_scratch, UniqueFunction<void()> warm) {
   const bool to_peer = direction == Direction::kToPeer;
   const bool room = scratch_ != 0 && (to_peer ? peer_scratch != 0 : host_scratch_ != nullptr);
-  if (!room || !queues_[static_cast<size_t>(direction)].operations.empty()) return warm();
+  if (!room || !QueueOf(direction).operations.empty()) return warm();
   auto done = [warm = std::move(warm)](const Status&, const StepList&) mutable { warm(); };
-  Start(direction, {nullptr, OkStatus(), nullptr, std::move(done), {}},
+  Start(direction, {0, nullptr, OkStatus(), nullptr, std::move(done), {}},
         [&](CUstream stream) { return Wake(direction, peer_scratch, stream); });
 }
 
@@ -246,17 +287,21 @@ CUresult Copier::TakeEvent(CUevent* event) {
 
 bool Copier::Poll() {
   bool busy = false;
-  for (Queue& queue : queues_) PollQueue(queue);
+  for (size_t i = 0; i < kDirections; ++i) PollQueue(static_cast<Direction>(i));
   for (const Queue& queue : queues_) busy |= !queue.operations.empty();
   return busy;
 }
 
 void Copier::Settle() {
-  for (const Queue& queue : queues_) gpu_.api().StreamSynchronize(queue.stream);
-  Poll();
+  const auto waits = [](const Queue& queue) { return !queue.waiting.empty(); };
+  do {
+    for (const Queue& queue : queues_) gpu_.api().StreamSynchronize(queue.stream);
+    Poll();
+  } while (std::any_of(queues_.begin(), queues_.end(), waits));
 }
 
-void Copier::PollQueue(Queue& queue) {
+void Copier::PollQueue(Direction direction) {
+  Queue& queue = QueueOf(direction);
   // Bounded by what was there at the start: a completion may begin the next copy.
   for (size_t left = queue.operations.size(); left > 0; --left) {
     Operation& head = queue.operations.front();
@@ -269,12 +314,17 @@ void Copier::PollQueue(Queue& queue) {
     }
     Operation ended = std::move(head);
     queue.operations.pop_front();
+    queue.bytes -= ended.bytes;
     if (ended.event != nullptr) idle_events_.push_back(ended.event);
     if (ended.list.tiles != nullptr) kernel_.GiveBack(ended.list);
     NoteKernel(queue, ended);
     queue.free = os::Clock::now();
     gpu_.loop().PollerFound();
     ended.done(ended.failure, ended.steps);
+    while (!queue.waiting.empty() && HasRoom(direction)) {
+      Waiting next = queue.waiting.Pop();
+      next.begin(std::move(next.operation));
+    }
   }
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "transport/core/competition.h"
+#include "transport/core/fair_queue.h"
 #include "transport/core/memory.h"
 #include "transport/memory/cuda/scatter_kernel.h"
 #include "transport/os/event_loop.h"
@@ -42,19 +44,27 @@ class Copier {
 
   CUresult Open();
 
-  // Begins a copy between addresses that this GPU reaches; host memory must be pinned, else the
-  // driver would copy it twice. `done` runs exactly once, from Poll, with `steps`; copies of one
-  // direction complete in order. `bytes` may be 0.
-  void Copy(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes, StepList steps,
-            Done done);
+  // Whose copy it is, and which of its copies keep their order: see FairQueue.
+  struct Turn {
+    Flow flow;
+    uint64_t channel = 0;
+  };
+  // Begins a copy between addresses that this GPU reaches, at once, or, while those of several
+  // owners compete, when it is its turn. Host memory must be pinned, else the driver would copy it
+  // twice. `done` runs exactly once, from Poll, with `steps`; copies of one channel and direction
+  // complete in order. `bytes` may be 0.
+  void Copy(const Turn& turn, Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes,
+            StepList steps, Done done);
   // The same for many copies between addresses, by the kernel or by copy engines, as suits them;
   // `done` hears which by the steps.
   struct ScatterSteps {
     StepList by_kernel;
     StepList by_engine;
   };
-  void CopyMany(Direction direction, std::vector<StridedCopy> copies, const ScatterSteps& steps,
-                Done done);
+  void CopyMany(const Turn& turn, Direction direction, std::vector<StridedCopy> copies,
+                const ScatterSteps& steps, Done done);
+  // Copies of that channel that wait for their turn end with CANCELLED.
+  void Cancel(Direction direction, uint64_t channel);
   void Zero(CUdeviceptr address, uint64_t bytes, Done done);
 
   // A copy in this direction will soon be asked for. What the driver does for the first one after a
@@ -73,6 +83,7 @@ class Copier {
 
  private:
   struct Operation {
+    uint64_t bytes = 0;
     CUevent event = nullptr;  // null: it failed to start, or had nothing to do
     Status failure;
     StepList steps;
@@ -81,12 +92,27 @@ class Copier {
     uint64_t kernel_bytes = 0;  // of a kernel; else 0
     os::Clock::time_point submitted = {};
   };
+  struct Waiting {
+    Operation operation;
+    UniqueFunction<void(Operation)> begin;
+  };
   struct Queue {
     CUstream stream = nullptr;
-    std::deque<Operation> operations;
+    std::deque<Operation> operations;  // under way
+    uint64_t bytes = 0;                // of these
+    FairQueue<Waiting> waiting{kFairTurnBytes};
+    Competition competition;
     os::Clock::time_point free = {};  // when the last one ended
   };
 
+  Queue& QueueOf(Direction direction) { return queues_[static_cast<size_t>(direction)]; }
+  // Calls `begin` with the operation, now or when it is its turn.
+  template <typename Begin>
+  void InTurn(const Turn& turn, Direction direction, uint64_t cost, Operation operation,
+              Begin begin);
+  bool HasRoom(Direction direction) const;
+  void BeginMany(Direction direction, const std::vector<StridedCopy>& copies,
+                 const ScatterSteps& steps, Operation operation);
   CUresult Wake(Direction direction, CUdeviceptr peer_scratch, CUstream stream);
   // Submits work to the direction's stream by `begin`, and follows it with an event. `list` is what
   // `begin` has taken from the kernel's lists, `kernel_bytes` the payload of a kernel.
@@ -101,7 +127,7 @@ class Copier {
   CUresult Submit(Direction direction, const StridedCopy& copy, CUstream stream);
   void Enqueue(Queue& queue, Operation operation);
   CUresult TakeEvent(CUevent* event);
-  void PollQueue(Queue& queue);
+  void PollQueue(Direction direction);
 
   Gpu& gpu_;
   std::array<Queue, kDirections> queues_;

@@ -19,7 +19,8 @@ StepList CudaCopyRoute::StepBy(const std::string& node, const Parts& parts, cons
 CudaCopyRoute::CudaCopyRoute(const std::string& node, Parts parts)
     : parts_(std::move(parts)),
       steps_(StepBy(node, parts_, "copy-engine")),
-      kernel_steps_(StepBy(node, parts_, "gpu-kernel")) {}
+      kernel_steps_(StepBy(node, parts_, "gpu-kernel")),
+      turn_{{}, reinterpret_cast<uintptr_t>(this)} {}
 
 void CudaCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) {
   const StridedCopy piece{.from = from_offset, .to = to_offset, .bytes = bytes};
@@ -30,10 +31,11 @@ void CudaCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t byte
   const uintptr_t from = parts_.from_address + from_offset;
   const uintptr_t to = parts_.to_address + to_offset;
   if (executor().InThread()) {
-    return parts_.gpu->copier().Copy(parts_.direction, from, to, bytes, steps_, std::move(done));
+    return parts_.gpu->copier().Copy(turn_, parts_.direction, from, to, bytes, steps_,
+                                     std::move(done));
   }
   executor().Post([this, from, to, bytes, done = std::move(done)]() mutable {
-    parts_.gpu->copier().Copy(parts_.direction, from, to, bytes, steps_, std::move(done));
+    parts_.gpu->copier().Copy(turn_, parts_.direction, from, to, bytes, steps_, std::move(done));
   });
 }
 
@@ -46,11 +48,18 @@ void CudaCopyRoute::CopyMany(std::vector<StridedCopy> copies, Done done) {
     copy.to += parts_.to_address;
   }
   auto copy = [this, copies = std::move(copies), done = std::move(done)]() mutable {
-    parts_.gpu->copier().CopyMany(parts_.direction, std::move(copies), {kernel_steps_, steps_},
-                                  std::move(done));
+    parts_.gpu->copier().CopyMany(turn_, parts_.direction, std::move(copies),
+                                  {kernel_steps_, steps_}, std::move(done));
   };
   if (executor().InThread()) return copy();
   executor().Post(std::move(copy));
+}
+
+void CudaCopyRoute::Cancel() {
+  // The route may have gone by then, and the GPU's context with it, but not the thread's GPU.
+  executor().Post([gpu = &*parts_.gpu, direction = parts_.direction, channel = turn_.channel] {
+    gpu->CancelCopies(direction, channel);
+  });
 }
 
 void CudaCopyRoute::Refuse(Status why, Done done) {

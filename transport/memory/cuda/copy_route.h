@@ -33,6 +33,8 @@ class CudaCopyRoute final : public CopyRoute {
   // The one step of a copy between these parts: "copy-engine" or "gpu-kernel" makes it.
   static StepList StepBy(const std::string& node, const Parts& parts, const char* by);
 
+  void SetFlow(const Flow& flow) override { turn_.flow = flow; }
+  void Cancel() override;
   void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) override;
   void CopyMany(std::vector<StridedCopy> copies, Done done) override;
   const StepList& steps() const override { return steps_; }
@@ -48,6 +50,7 @@ class CudaCopyRoute final : public CopyRoute {
   const Parts parts_;
   const StepList steps_;
   const StepList kernel_steps_;  // of scattered copies, where the kernel makes them
+  Copier::Turn turn_;
   std::string proof_;
 };
 

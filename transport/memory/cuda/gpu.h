@@ -109,6 +109,10 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   CUcontext context() const { return context_; }
   // The GPU's thread, while a use lives.
   Copier& copier() { return *copier_; }
+  // As Copier::Cancel, if the context is open. Its thread.
+  void CancelCopies(Direction direction, uint64_t channel) {
+    if (copier_ != nullptr) copier_->Cancel(direction, channel);
+  }
   // The GPU's thread; null where the context is closed.
   Copier* copier_if_open() { return copier_.get(); }
 

@@ -1,6 +1,7 @@
 // Copies by the processor, one end or both in a dma-buf.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ class DmaBufCopyRoute final : public CopyRoute {
                   std::shared_ptr<os::CopyThreads> threads);
 
   void SetFlow(const Flow& flow) override { flow_ = flow; }
+  void Cancel() override;
 
   void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) override;
   void CopyMany(std::vector<StridedCopy> copies, Done done) override;
@@ -39,8 +41,8 @@ class DmaBufCopyRoute final : public CopyRoute {
   const End to_;
   const StepList steps_;
   const std::shared_ptr<os::CopyThreads> threads_;
-  const uint64_t channel_;
   Flow flow_;
+  std::atomic<bool> cancelled_{false};
 };
 
 }  // namespace onecopy::dmabuf

@@ -11,8 +11,7 @@ HostCopyRoute::HostCopyRoute(const std::string& node, RegionRef from, RegionRef 
       to_(std::move(to)),
       steps_(std::make_shared<const std::vector<Step>>(
           1, Step{.node = node, .from = from_->step_name(), .to = to_->step_name(), .by = "cpu"})),
-      threads_(std::move(threads)),
-      channel_(threads_->NewChannel()) {}
+      threads_(std::move(threads)) {}
 
 void HostCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) {
   const StridedCopy copy{.from = from_offset, .to = to_offset, .bytes = bytes};
@@ -31,10 +30,15 @@ void HostCopyRoute::CopyMany(std::vector<StridedCopy> copies, Done done) {
   if (Status wrong = CheckInside(copies, from_->bytes(), to_->bytes()); !wrong.ok()) {
     return Refuse(std::move(wrong), std::move(done));
   }
-  const uint64_t bytes = PayloadOf(copies);
+  const uint64_t cost = CostOf(copies);
   InTurn(
-      bytes, [this, copies = std::move(copies)] { return os::CopyRegions(*from_, *to_, copies); },
+      cost, [this, copies = std::move(copies)] { return os::CopyRegions(*from_, *to_, copies); },
       std::move(done));
+}
+
+void HostCopyRoute::Cancel() {
+  cancelled_ = true;
+  threads_->RunNow(reinterpret_cast<uintptr_t>(this));
 }
 
 void HostCopyRoute::Refuse(Status why, Done done) {
@@ -43,15 +47,15 @@ void HostCopyRoute::Refuse(Status why, Done done) {
   });
 }
 
-void HostCopyRoute::InTurn(uint64_t bytes, UniqueFunction<Status()> copy, Done done) {
+void HostCopyRoute::InTurn(uint64_t cost, UniqueFunction<Status()> copy, Done done) {
   auto task = [this, copy = std::move(copy), done = std::move(done)]() mutable {
-    Status copied = copy();
+    Status copied = cancelled_ ? CopyCancelled() : copy();
     if (executor().InThread()) return done(std::move(copied), steps_);
     executor().Post([this, copied = std::move(copied), done = std::move(done)]() mutable {
       done(std::move(copied), steps_);
     });
   };
-  threads_->Copy(flow_, channel_, bytes, std::move(task));
+  threads_->Copy(flow_, reinterpret_cast<uintptr_t>(this), cost, std::move(task));
 }
 
 }  // namespace onecopy::host

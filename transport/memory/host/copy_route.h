@@ -1,6 +1,7 @@
 // Copies between two host memories.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ class HostCopyRoute final : public CopyRoute {
                 std::shared_ptr<os::CopyThreads> threads);
 
   void SetFlow(const Flow& flow) override { flow_ = flow; }
+  void Cancel() override;
 
   void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) override;
   void CopyMany(std::vector<StridedCopy> copies, Done done) override;
@@ -28,15 +30,15 @@ class HostCopyRoute final : public CopyRoute {
 
  private:
   // Runs `copy` when it is its turn, and `done` with what it says on the first thread.
-  void InTurn(uint64_t bytes, UniqueFunction<Status()> copy, Done done);
+  void InTurn(uint64_t cost, UniqueFunction<Status()> copy, Done done);
   void Refuse(Status why, Done done);
 
   const RegionRef from_;
   const RegionRef to_;
   const StepList steps_;
   const std::shared_ptr<os::CopyThreads> threads_;
-  const uint64_t channel_;
   Flow flow_;
+  std::atomic<bool> cancelled_{false};
 };
 
 }  // namespace onecopy::host

@@ -1,0 +1,224 @@
+// Where a peer is dialled, of the addresses that discovery and the peer itself name.
+#include <map>
+
+#include "daemon/log/log.h"
+#include "onecopy/reasons.h"
+#include "tests/support/engine_cluster.h"
+#include "tests/support/process.h"
+#include "tests/unit/engine/hello_only_peer.h"
+#include "transport/core/mutex.h"
+#include "transport/memory/host/factory.h"
+
+using namespace onecopy;
+using namespace onecopy::engine;
+using namespace onecopy::testing;
+
+namespace {
+
+constexpr char kFound[] = "10.0.0.2:7701";    // where discovery says that west is
+constexpr char kSaid[] = "192.168.0.2:7701";  // where west says that it is
+
+// What is at each address. Any thread.
+class Network {
+ public:
+  // A node; nothing is there before, and after Down.
+  void Up(const std::string& address, const std::string& node, const std::string& boot_id) {
+    const MutexLock lock(mutex_);
+    places_[address] = {node, boot_id, 0};
+  }
+  void Down(const std::string& address) {
+    const MutexLock lock(mutex_);
+    places_.erase(address);
+  }
+  // Its next answer does not come in time.
+  void BeLate(const std::string& address) {
+    const MutexLock lock(mutex_);
+    ++places_.at(address).late;
+  }
+  size_t asked(const std::string& address) const {
+    const MutexLock lock(mutex_);
+    const auto found = asked_.find(address);
+    return found == asked_.end() ? 0 : found->second;
+  }
+  Result<HelloReply> Hello(const std::string& address, const HelloRequest& request) {
+    const MutexLock lock(mutex_);
+    ++asked_[address];
+    const auto found = places_.find(address);
+    if (found == places_.end()) {
+      return Status(Code::kUnavailable, reasons::kPeerDown, "nothing is at " + address);
+    }
+    if (found->second.late > 0) {
+      --found->second.late;
+      return Status(Code::kDeadlineExceeded, reasons::kDeadline, "too late");
+    }
+    HelloReply answer;
+    answer.self.node = found->second.node;
+    answer.self.boot_id = found->second.boot_id;
+    answer.self.protocol_min = answer.self.protocol_max = request.self.protocol_max;
+    answer.self.generation = 1;
+    answer.self.capabilities = NodeCapability{};
+    return answer;
+  }
+
+ private:
+  struct Place {
+    std::string node;
+    std::string boot_id;
+    int late = 0;
+  };
+  mutable Mutex mutex_;
+  std::map<std::string, Place> places_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<std::string, size_t> asked_ ONECOPY_GUARDED_BY(mutex_);
+};
+
+class NetworkPeer final : public HelloOnlyPeer {
+ public:
+  NetworkPeer(Network& network, std::string address)
+      : network_(network), address_(std::move(address)) {}
+  void Hello(const std::string&, HelloRequest request, Reply<HelloReply> reply) override {
+    reply(network_.Hello(address_, request));
+  }
+
+ private:
+  Network& network_;
+  const std::string address_;
+};
+
+class NetworkDialer final : public PeerDialer {
+ public:
+  explicit NetworkDialer(Network& network) : network_(network) {}
+  std::unique_ptr<PeerApi> Dial(const std::string&, const std::string& address) override {
+    return std::make_unique<NetworkPeer>(network_, address);
+  }
+
+ private:
+  Network& network_;
+};
+
+// One engine that lets in every node.
+struct PeersRig {
+  Network network;
+  NetworkDialer dialer{network};
+  std::unique_ptr<Engine> engine;
+
+  PeersRig() {
+    REQUIRE_OK(log::SetLevel("error"));
+    Options options;
+    options.node = "here";
+    options.version = "test";
+    options.heartbeat = std::chrono::milliseconds(10);
+    options.reconnect_delay_min = std::chrono::milliseconds(2);
+    options.reconnect_delay_max = std::chrono::milliseconds(10);
+    options.set_log_level = [](const std::string&) { return std::string("info"); };
+    options.peers = {{"*", "", std::nullopt}};
+    std::vector<std::unique_ptr<Memory>> memories;
+    Backend<Memory> host = host::Describe();
+    memories.push_back(std::move(*host.create({"here", Settings(host.settings), {}, {}})));
+    engine = std::make_unique<Engine>(std::move(options), std::move(memories),
+                                      std::vector<std::unique_ptr<Link>>(), dialer);
+    engine->Start("127.0.0.1:1");
+  }
+  ~PeersRig() { engine->Stop(); }
+
+  // What is discovered of west now; empty: nothing.
+  void Discover(const std::string& address) {
+    std::vector<PeerOptions> peers = {{"*", "", std::nullopt}};
+    if (!address.empty()) {
+      peers.push_back({"west", address, std::nullopt});
+      peers.back().discovered = true;
+    }
+    engine->SetPeers(std::move(peers));
+  }
+  // West calls, and says where it is.
+  void Call(const std::string& boot_id, const std::string& address) {
+    std::promise<Status> answered;
+    engine->loop().Post([&] {
+      HelloRequest request;
+      request.self.node = "west";
+      request.self.boot_id = boot_id;
+      request.self.protocol_min = request.self.protocol_max = 1;
+      request.self.address = address;
+      engine->node().Hello("west", std::move(request), [&](const Result<HelloReply>& reply) {
+        answered.set_value(reply.status());
+      });
+    });
+    REQUIRE_OK(answered.get_future().get());
+  }
+  NodeInfo West() {
+    std::promise<NodeInfo> told;
+    engine->loop().Post([&] {
+      engine->client().ListNodes({}, {1000, {}}, [&](const Result<Page<NodeInfo>>& nodes) {
+        NodeInfo west;
+        for (const NodeInfo& node : nodes->items) {
+          if (node.name == "west") west = node;
+        }
+        told.set_value(west);
+      });
+    });
+    return told.get_future().get();
+  }
+  void AwaitConnectedAt(const std::string& address) {
+    WaitUntil("west is connected at " + address, [&] {
+      const NodeInfo west = West();
+      return west.state == NodeState::kConnected && west.address == address;
+    });
+  }
+  void AwaitAsked(const std::string& address, size_t more) {
+    const size_t before = network.asked(address);
+    WaitUntil(address + " is asked", [&] { return network.asked(address) >= before + more; });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a discovered address counts again after what its peer has said of itself was tried") {
+  PeersRig rig;
+  rig.network.Up(kFound, "west", "1");
+  rig.Discover(kFound);
+  rig.AwaitConnectedAt(kFound);
+  // It restarts, is away for a moment, and says that it is where nothing can be reached.
+  rig.network.Down(kFound);
+  rig.Call("2", kSaid);
+  WaitUntil("what it says is tried", [&] { return rig.network.asked(kSaid) > 0; });
+  rig.network.Up(kFound, "west", "2");
+  rig.AwaitConnectedAt(kFound);
+  // Also where it calls while it is down.
+  rig.network.Down(kFound);
+  WaitUntil("west is down", [&] { return rig.West().state == NodeState::kDisconnected; });
+  rig.AwaitAsked(kFound, 2);
+  rig.Call("2", kSaid);
+  rig.network.Up(kFound, "west", "2");
+  rig.AwaitConnectedAt(kFound);
+}
+
+TEST_CASE("a discovered address that differs does not end a peer that answers where it is") {
+  PeersRig rig;
+  rig.network.Up(kSaid, "west", "1");
+  rig.Call("1", kSaid);
+  rig.AwaitConnectedAt(kSaid);
+  rig.Discover(kFound);
+  rig.AwaitAsked(kSaid, 2);
+  const size_t before = rig.network.asked(kSaid);
+  rig.network.BeLate(kSaid);
+  WaitUntil("west has been late once, and was asked again",
+            [&] { return rig.network.asked(kSaid) >= before + 3; });
+  CHECK(rig.network.asked(kFound) == 0);
+  CHECK(rig.West().state == NodeState::kConnected);
+  // Once it does not answer there any more, it is dialled where it was discovered.
+  rig.network.Up(kFound, "west", "1");
+  rig.network.Down(kSaid);
+  rig.AwaitConnectedAt(kFound);
+}
+
+TEST_CASE("a node that was hidden while it was another is greeted when it is discovered again") {
+  PeersRig rig;
+  rig.network.Up(kFound, "north", "1");
+  rig.Discover(kFound);
+  WaitUntil("west is not what is there",
+            [&] { return rig.West().state == NodeState::kIncompatible; });
+  rig.Discover("");
+  WaitUntil("west is not shown any more", [&] { return rig.West().name.empty(); });
+  rig.network.Up(kFound, "west", "1");
+  rig.Discover(kFound);
+  rig.AwaitConnectedAt(kFound);
+}
