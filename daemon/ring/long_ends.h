@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "daemon/ring/entry.h"
@@ -17,7 +16,7 @@ namespace onecopy::ring {
 class LongEnds {
  public:
   // `news` runs on the putting thread when there is something to take, and then not again until
-  // somebody has begun to take.
+  // TakeSome has found nothing more.
   explicit LongEnds(std::function<void()> news) : news_(std::move(news)) {}
 
   // Putting thread, as Put and Tell.
@@ -37,18 +36,42 @@ class LongEnds {
     if (std::exchange(untold_, false) && !told_.exchange(true)) news_();
   }
 
-  // Taking thread.
-  std::optional<Entry> Take() {
-    told_.exchange(false);  // what is put from here on is told again, or seen below
-    const uint64_t at = taken_.load(std::memory_order_relaxed);
-    if (at == put_.load(std::memory_order_acquire)) return std::nullopt;
-    const Entry entry = (*entries_)[at % kPlaces];
-    taken_.store(at + 1, std::memory_order_release);
-    return entry;
+  // Taking thread, once for each news. Gives `use` at most `most` of them, oldest first: a client
+  // may put as quickly as they are taken. True where it stopped at `most`: no news will come of the
+  // rest, so the caller takes again, after what else it has to do.
+  template <typename Use>
+  bool TakeSome(uint64_t most, const Use& use) {
+    for (; most > 0; --most) {
+      if (TakeOne(use)) continue;
+      told_.exchange(false);  // what is put from here on is told
+      // Unless that has been told already, what came meanwhile is for this call.
+      if (!Any() || told_.exchange(true)) return false;
+    }
+    return true;
+  }
+  // Taking thread. All that were put before the call; of others comes news.
+  template <typename Use>
+  void TakeAll(const Use& use) {
+    for (uint64_t i = 0; i < kPlaces && TakeOne(use); ++i) {
+    }
   }
 
- private:
   static constexpr uint64_t kPlaces = 512;
+
+ private:
+  bool Any() const {
+    return taken_.load(std::memory_order_relaxed) != put_.load(std::memory_order_acquire);
+  }
+  // False where there is none.
+  template <typename Use>
+  bool TakeOne(const Use& use) {
+    if (!Any()) return false;
+    const uint64_t at = taken_.load(std::memory_order_relaxed);
+    const Entry entry = (*entries_)[at % kPlaces];
+    taken_.store(at + 1, std::memory_order_release);
+    use(entry);
+    return true;
+  }
 
   const std::function<void()> news_;
   const std::unique_ptr<std::array<Entry, kPlaces>> entries_ =

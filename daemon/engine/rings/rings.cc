@@ -20,6 +20,8 @@ namespace {
 // Of one ring, with those of routes that are gone.
 constexpr size_t kMaxDescriptions = ring::kRoutes + 256;
 constexpr size_t kPrefixBytes = 8;
+// About a quarter of a millisecond of the engine's time.
+constexpr uint64_t kLongEndsAtATime = 16;
 
 }  // namespace
 
@@ -64,9 +66,7 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   ring->prefix = given.prefix;
   ring->journal = std::make_shared<ring::Journal>(
       [this, &loop = needs_.context.loop, known = std::weak_ptr(ring)] {
-        loop.Post([this, known] {
-          if (const RingRef current = known.lock()) TakeLongEnds(*current);
-        });
+        loop.Post([this, known] { HearOfLongEnds(known); });
       });
   needs_.thread.Add(ring->id, std::move(*end), std::move(here), ring->journal,
                     [&loop = needs_.context.loop, owner = ring->owner.ToString()] {
@@ -244,7 +244,17 @@ void Rings::AddToTally() {
 }
 
 void Rings::TakeLongEnds(ClientRing& ring) {
-  while (const auto entry = ring.journal->long_ends().Take()) needs_.receipts.Tell(ring, *entry);
+  ring.journal->long_ends().TakeAll(
+      [&](const ring::Entry& entry) { needs_.receipts.Tell(ring, entry); });
+}
+
+void Rings::HearOfLongEnds(const std::weak_ptr<ClientRing>& known) {
+  const RingRef ring = known.lock();
+  if (ring == nullptr) return;
+  const auto tell = [&](const ring::Entry& entry) { needs_.receipts.Tell(*ring, entry); };
+  if (ring->journal->long_ends().TakeSome(kLongEndsAtATime, tell)) {
+    needs_.context.loop.Post([this, known] { HearOfLongEnds(known); });
+  }
 }
 
 // The oldest routes that are gone. What went by them is filed while it can be described.

@@ -74,6 +74,8 @@ class Rings final : public RingApi {
 
   // Tells of the long transfers that have ended since.
   void TakeLongEnds(ClientRing& ring);
+  // Likewise, of a few at a time: the engine has other clients.
+  void HearOfLongEnds(const std::weak_ptr<ClientRing>& known);
   // Gives a route that was made its place in the ring; where there is none, that of one which was
   // not used lately, once nothing of it is under way.
   void Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute> reply);
