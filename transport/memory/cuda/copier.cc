@@ -28,10 +28,6 @@ constexpr std::chrono::microseconds kLaunch{200};
 constexpr std::array<uint64_t, kDirections> kMostAhead = {uint64_t{16} << 20, uint64_t{16} << 20,
                                                           uint64_t{64} << 20, uint64_t{128} << 20};
 
-bool IsOverPcie(Direction direction) {
-  return direction == Direction::kToGpu || direction == Direction::kFromGpu;
-}
-
 CUresult CopyRows(const shim::CudaApi& api, Direction direction, const StridedCopy& copy,
                   CUstream stream) {
   CUDA_MEMCPY2D rows{};

@@ -26,6 +26,10 @@ enum class Scattering { kAuto, kKernel, kCopyEngine };
 enum class Direction { kToGpu, kFromGpu, kToPeer, kInside };
 inline constexpr size_t kDirections = 4;
 
+inline constexpr bool IsOverPcie(Direction direction) {
+  return direction == Direction::kToGpu || direction == Direction::kFromGpu;
+}
+
 // One copy on a stream of the current context; the GPU reaches both ends, and host memory is
 // pinned. Never waits for other processes' kernels, but within one GPU, where the driver copies by
 // a kernel of its own.

@@ -19,6 +19,8 @@ Status PolledLane::Make() {
   const shim::ScopedCudaContext scope(api, gpu_->context());
   CUresult error = scope.outcome();
   if (error == CUDA_SUCCESS) error = api.StreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
+  if (error == CUDA_SUCCESS) error = api.StreamCreate(&other_, CU_STREAM_NON_BLOCKING);
+  if (error == CUDA_SUCCESS) error = api.EventCreate(&yielded_, CU_EVENT_DISABLE_TIMING);
   if (error == CUDA_SUCCESS) return OkStatus();
   return gpu_->Failure(error, "making a stream for small copies on " + gpu_->ToString(),
                        Code::kFailedPrecondition, reasons::kDriverFailed);
@@ -32,7 +34,10 @@ PolledLane::~PolledLane() {
   for (CUevent event : events_) {
     if (event != nullptr) api.EventDestroy(event);
   }
-  if (stream_ != nullptr) api.StreamDestroy(stream_);
+  if (yielded_ != nullptr) api.EventDestroy(yielded_);
+  for (CUstream stream : {stream_, other_}) {
+    if (stream != nullptr) api.StreamDestroy(stream);
+  }
 }
 
 Status PolledLane::Begin(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
@@ -43,7 +48,7 @@ Status PolledLane::Begin(Direction direction, uintptr_t from, uintptr_t to, uint
     return OkStatus();
   }
   // Pieces that were submitted must not outlive the copy's end.
-  if (bytes > kPieceBytes) gpu_->api().StreamSynchronize(stream_);
+  if (bytes > kHostPieceBytes) gpu_->api().StreamSynchronize(stream_);
   return gpu_->WorkFailure(error, "starting a copy on " + gpu_->ToString());
 }
 
@@ -52,10 +57,25 @@ CUresult PolledLane::Submit(Direction direction, uintptr_t from, uintptr_t to, u
   // Each time: the thread serves other GPUs too, and the context may be another one under the same
   // handle.
   CUresult error = api.CtxSetCurrent(gpu_->context());
-  for (uint64_t at = 0; error == CUDA_SUCCESS && at < bytes; at += kPieceBytes) {
-    error =
-        SubmitCopy(api, direction, from + at, to + at, std::min(kPieceBytes, bytes - at), stream_);
+  const bool over_pcie = IsOverPcie(direction);
+  const uint64_t most = over_pcie ? kHostPieceBytes : kPieceBytes;
+  for (uint64_t at = 0; error == CUDA_SUCCESS && at < bytes; at += most) {
+    const uint64_t piece = std::min(most, bytes - at);
+    if (over_pcie) error = Yield(piece);
+    if (error == CUDA_SUCCESS) {
+      error = SubmitCopy(api, direction, from + at, to + at, piece, stream_);
+    }
   }
+  return error;
+}
+
+CUresult PolledLane::Yield(uint64_t bytes) {
+  since_yield_bytes_ += bytes;
+  if (since_yield_bytes_ <= kHostPieceBytes) return CUDA_SUCCESS;
+  since_yield_bytes_ = bytes;
+  CUresult error = gpu_->api().EventRecord(yielded_, stream_);
+  if (error == CUDA_SUCCESS) error = gpu_->api().StreamWaitEvent(other_, yielded_, 0);
+  if (error == CUDA_SUCCESS) std::swap(stream_, other_);
   return error;
 }
 
@@ -105,8 +125,11 @@ uint64_t PolledLane::Mark() {
   if (marked_ - reached_ == events_.size()) Grow();
   const uint64_t mark = ++marked_;
   CUevent& event = EventOf(mark);
-  CUresult error =
-      event != nullptr ? CUDA_SUCCESS : api.EventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  // As in Submit: meanwhile the thread may have begun copies of another GPU.
+  CUresult error = api.CtxSetCurrent(gpu_->context());
+  if (error == CUDA_SUCCESS && event == nullptr) {
+    error = api.EventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  }
   if (error == CUDA_SUCCESS) error = api.EventRecord(event, stream_);
   // Nothing would tell when the memory is free.
   if (error != CUDA_SUCCESS) Break(error);
