@@ -19,8 +19,8 @@ struct Flow {
   uint32_t node_weight = 1;
   uint32_t user_weight = 1;
   uint32_t generation = 0;  // of the weights: those of the newest that a queue was told count
-  // How many of these wait for their turn just now, for whoever wonders why nothing moves. Null: it
-  // is not counted.
+  // How many requests of this transfer wait for their turn now. A check for stalled transfers reads
+  // it. Null: they are not counted.
   std::shared_ptr<std::atomic<int64_t>> waiting = {};
 
   bool SameOwner(const Flow& other) const { return node == other.node && user == other.user; }

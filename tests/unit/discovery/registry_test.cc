@@ -118,7 +118,7 @@ TEST_CASE("ten thousand entries are kept track of and as many as there may be ar
   CHECK(registry.Now().refused == 0);
 }
 
-TEST_CASE("what concerns this node's own name counts also where there is no room for others") {
+TEST_CASE("a full registry still reports another daemon that has this node's name") {
   Registry registry(kPrefix, kOwn);
   for (size_t i = 0; i < kMaxKeys; ++i) {
     const std::string name = "n" + std::to_string(i);

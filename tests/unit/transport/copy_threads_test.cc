@@ -109,7 +109,7 @@ TEST_CASE("all threads copy at once where there is enough to copy") {
   threads->Stop();
 }
 
-TEST_CASE("nothing is lost, whoever asks") {
+TEST_CASE("copies that several threads ask for all complete") {
   constexpr int kAskers = 4;
   constexpr int kEach = 2000;
   const auto threads = Make(3);

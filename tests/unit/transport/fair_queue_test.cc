@@ -216,7 +216,7 @@ TEST_CASE("a channel is taken out of whatever flows it is in") {
   CHECK(queue.empty());
 }
 
-TEST_CASE("what waits is counted for whoever wonders until it is served or taken out") {
+TEST_CASE("a flow counts what waits until it is served or taken out") {
   FairQueue<int> queue(1);
   Flow watched{.user = 1};
   watched.waiting = std::make_shared<std::atomic<int64_t>>(0);
