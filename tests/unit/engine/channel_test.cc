@@ -5,7 +5,7 @@
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/link_connection.h"
+#include "tests/support/quiet_connection.h"
 #include "transport/os/event_loop.h"
 
 using namespace onecopy;
@@ -20,25 +20,15 @@ namespace {
 constexpr ChannelId kSubject = 7;
 
 // A connection on which the test is the peer.
-class Spoken final : public LinkConnection<Spoken, os::EventLoop> {
+class Spoken final : public testing::QuietConnection<Spoken> {
  public:
-  explicit Spoken(os::EventLoop& loop) : LinkConnection(loop, "spoken", "east") {}
+  explicit Spoken(os::EventLoop& loop) : QuietConnection(loop, "spoken", "east") {}
 
   void Hear(const Message& message) {
     for (const std::string& text : pipeline::Split(pipeline::Encode(message))) {
       Deliver(kSubject, std::as_bytes(std::span(text)));
     }
   }
-  const std::vector<LaneInfo>& lanes() const override { return lanes_; }
-  LinkAccess Access(const RemoteKey&, const Region&) const override { return {}; }
-  unsigned depth() const override { return 8; }
-  uint64_t chunk_bytes() const override { return 1 << 20; }
-  void Export(const Span&, UniqueFunction<void(Result<RemoteKey>)>) override {}
-  void Revoke(const RemoteKey&, Task) override {}
-  void Lend(const Span&, UniqueFunction<void(Result<RemoteKey>)>) override {}
-  void EndLoan(const RemoteKey&, Task) override {}
-  void Release(const RemoteKey&) override {}
-  void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)>) override {}
 
  private:
   friend class LinkConnection;
@@ -48,8 +38,6 @@ class Spoken final : public LinkConnection<Spoken, os::EventLoop> {
   void Shut(const Status& why, bool) {
     if (BeginEnd(why)) End();
   }
-
-  const std::vector<LaneInfo> lanes_ = {{}};
 };
 
 struct ChannelRig {

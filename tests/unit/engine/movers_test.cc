@@ -5,7 +5,7 @@
 #include "daemon/pipeline/mover.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
-#include "transport/core/link_connection.h"
+#include "tests/support/quiet_connection.h"
 #include "transport/os/event_loop.h"
 
 using namespace onecopy;
@@ -19,21 +19,10 @@ StepList ListOf(const std::string& by) {
 }
 
 // Ends each get at once, by the lists in turn, and moves nothing.
-class Alternating final : public LinkConnection<Alternating, os::EventLoop> {
+class Alternating final : public testing::QuietConnection<Alternating> {
  public:
   Alternating(os::EventLoop& loop, std::vector<StepList> lists)
-      : LinkConnection(loop, "alternating", "east"), lists_(std::move(lists)) {}
-
-  const std::vector<LaneInfo>& lanes() const override { return lanes_; }
-  LinkAccess Access(const RemoteKey&, const Region&) const override { return {}; }
-  unsigned depth() const override { return 8; }
-  uint64_t chunk_bytes() const override { return 1 << 20; }
-  void Export(const Span&, UniqueFunction<void(Result<RemoteKey>)>) override {}
-  void Revoke(const RemoteKey&, Task) override {}
-  void Lend(const Span&, UniqueFunction<void(Result<RemoteKey>)>) override {}
-  void EndLoan(const RemoteKey&, Task) override {}
-  void Release(const RemoteKey&) override {}
-  void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)>) override {}
+      : QuietConnection(loop, "alternating", "east"), lists_(std::move(lists)) {}
 
  private:
   friend class LinkConnection;
@@ -47,7 +36,6 @@ class Alternating final : public LinkConnection<Alternating, os::EventLoop> {
     if (BeginEnd(why)) End();
   }
 
-  const std::vector<LaneInfo> lanes_ = {{}};
   const std::vector<StepList> lists_;
   size_t gets_ = 0;
 };

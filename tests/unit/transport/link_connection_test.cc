@@ -1,11 +1,10 @@
 // What connections of all links have in common: how they end, and how a link ends those it has.
-#include "transport/core/link_connection.h"
-
 #include <future>
 #include <string>
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/quiet_connection.h"
 #include "transport/core/open_connections.h"
 #include "transport/os/event_loop.h"
 
@@ -16,24 +15,13 @@ namespace {
 const Status kEnough(Code::kCancelled, reasons::kCancelled, "enough");
 
 // A connection that carries nothing, and ends when it is told that nothing is under way.
-class Idle final : public LinkConnection<Idle, os::EventLoop> {
+class Idle final : public testing::QuietConnection<Idle> {
  public:
-  explicit Idle(os::EventLoop& loop) : LinkConnection(loop, "idle", "west") {}
+  explicit Idle(os::EventLoop& loop) : QuietConnection(loop, "idle", "west") {}
 
   void LetEnd() {
     InHome([self = shared_from_this()] { self->End(); });
   }
-
-  const std::vector<LaneInfo>& lanes() const override { return lanes_; }
-  LinkAccess Access(const RemoteKey&, const Region&) const override { return {}; }
-  unsigned depth() const override { return 1; }
-  uint64_t chunk_bytes() const override { return 1; }
-  void Export(const Span&, UniqueFunction<void(Result<RemoteKey>)>) override {}
-  void Revoke(const RemoteKey&, Task) override {}
-  void Lend(const Span&, UniqueFunction<void(Result<RemoteKey>)>) override {}
-  void EndLoan(const RemoteKey&, Task) override {}
-  void Release(const RemoteKey&) override {}
-  void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)>) override {}
 
   bool ends_at_once = true;
   std::vector<std::string> sent;  // home
@@ -48,8 +36,6 @@ class Idle final : public LinkConnection<Idle, os::EventLoop> {
     ++shuts;
     if (BeginEnd(why) && ends_at_once) End();
   }
-
-  const std::vector<LaneInfo> lanes_;
 };
 
 std::future<Status> ClosedOf(Connection& connection) {
