@@ -96,11 +96,12 @@ TEST_CASE("of long ends that one thread puts another one takes each, in order, a
   uint64_t next = 0;
   bool in_order = true;
   const auto take = [&](const Entry& entry) { in_order = in_order && entry.number == next++; };
-  for (uint64_t turns = 1; next < kMany; ++turns) {
+  uint64_t turns = 0;
+  while (next < kMany) {
     while (told == 0) std::this_thread::yield();
     --told;
     if (ends.TakeSome(4, take)) ++told;  // comes again
-    if (turns % 1000 == 0) ends.TakeAll(take);
+    if (++turns % 1000 == 0) ends.TakeAll(take);
   }
   putting.join();
   CHECK(in_order);
