@@ -138,17 +138,18 @@ TEST_CASE("a broken context loses its GPU for good, and only this one") {
 }
 
 TEST_CASE("a copy that cannot be followed has let go of its memory before it fails") {
+  constexpr uint64_t kBytes = 1 << 20;  // in one turn: see CopyStream
   Rig rig;
-  const RegionRef region = rig.Allocate(0, 8 << 20);
+  const RegionRef region = rig.Allocate(0, kBytes);
   rig.api->EventRecord = [](CUevent, CUstream) { return CUDA_ERROR_INVALID_HANDLE; };
-  auto route = rig.memory().Prepare(HostRegion(Pattern(8 << 20, 4)), region);
+  auto route = rig.memory().Prepare(HostRegion(Pattern(kBytes, 4)), region);
   REQUIRE_OK(route);
-  const Status status = CopyNow(**route, 0, 0, 8 << 20).status;
+  const Status status = CopyNow(**route, 0, 0, kBytes).status;
   CHECK(status.code() == Code::kInternal);
   CHECK(status.message().find("CUDA_ERROR_INVALID_HANDLE") != std::string::npos);
   CHECK(Bytes(reinterpret_cast<unsigned char*>(region->address()),
-              reinterpret_cast<unsigned char*>(region->address()) + (8 << 20)) ==
-        Pattern(8 << 20, 4));
+              reinterpret_cast<unsigned char*>(region->address()) + (kBytes)) ==
+        Pattern(kBytes, 4));
 }
 
 TEST_CASE("an unknown error while a handle is imported does not lose the GPU") {

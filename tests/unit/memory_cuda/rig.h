@@ -13,6 +13,7 @@
 namespace onecopy::cuda {
 
 using testing::Bytes;
+using testing::CopyManyNow;
 using testing::CopyNow;
 using testing::FakeCudaFunction;
 using testing::FakeCudaPath;

@@ -15,10 +15,6 @@ namespace {
 constexpr uint64_t kWakeBytes = 16;
 constexpr uint64_t kMaxGpus = 64;
 constexpr uint64_t kScratchBytes = (kDirections + kMaxGpus) * kWakeBytes;
-// Shorter copies to a GPU travel inside the command, which the compute engine then runs: beside
-// another process's kernels they wait for 2 ms. In two rows they are a copy engine's, as quickly.
-constexpr uint64_t kInlineBelow = 32 << 10;
-
 // What a kernel takes by itself, at most: above it, it has waited for other processes' time slices.
 constexpr double kSlowestKernel = 20e9;  // bytes a second
 constexpr std::chrono::microseconds kLaunch{200};
@@ -28,59 +24,18 @@ constexpr std::chrono::microseconds kLaunch{200};
 constexpr std::array<uint64_t, kDirections> kMostAhead = {uint64_t{16} << 20, uint64_t{16} << 20,
                                                           uint64_t{64} << 20, uint64_t{128} << 20};
 
-CUresult CopyRows(const shim::CudaApi& api, Direction direction, const StridedCopy& copy,
-                  CUstream stream) {
-  CUDA_MEMCPY2D rows{};
-  rows.srcMemoryType = direction == Direction::kToGpu ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-  rows.dstMemoryType = direction == Direction::kFromGpu ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-  rows.srcHost = reinterpret_cast<const void*>(copy.from);
-  rows.srcDevice = copy.from;
-  rows.srcPitch = copy.from_stride;
-  rows.dstHost = reinterpret_cast<void*>(copy.to);
-  rows.dstDevice = copy.to;
-  rows.dstPitch = copy.to_stride;
-  rows.WidthInBytes = copy.bytes;
-  rows.Height = copy.count;
-  return api.Memcpy2DAsync(&rows, stream);
-}
-
-// In two rows. The last of an odd number of bytes goes once more, with the one before.
-CUresult CopySmallToGpu(const shim::CudaApi& api, uintptr_t from, uintptr_t to, uint64_t bytes,
-                        CUstream stream) {
-  const uint64_t half = bytes / 2;
-  const CUresult error = CopyRows(api, Direction::kToGpu, {from, to, half, half, half, 2}, stream);
-  if (error != CUDA_SUCCESS || bytes % 2 == 0) return error;
-  const uint64_t last = bytes - 2;
-  return CopyRows(api, Direction::kToGpu, {from + last, to + last, 1, 1, 1, 2}, stream);
-}
-
 }  // namespace
-
-CUresult SubmitCopy(const shim::CudaApi& api, Direction direction, uintptr_t from, uintptr_t to,
-                    uint64_t bytes, CUstream stream) {
-  switch (direction) {
-    case Direction::kToGpu:
-      if (bytes > 1 && bytes < kInlineBelow) return CopySmallToGpu(api, from, to, bytes, stream);
-      return api.MemcpyHtoDAsync(to, reinterpret_cast<const void*>(from), bytes, stream);
-    case Direction::kFromGpu:
-      return api.MemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream);
-    case Direction::kToPeer:
-    case Direction::kInside:
-      break;
-  }
-  return api.MemcpyDtoDAsync(to, from, bytes, stream);
-}
 
 Copier::~Copier() {
   for (size_t i = 0; i < kDirections; ++i) {
     Queue& queue = queues_[i];
     // Routes are gone, but what woke the driver for one of them may not have ended.
     if (!queue.operations.empty()) {
-      gpu_.api().StreamSynchronize(queue.stream);
+      queue.stream.Synchronize();
       PollQueue(static_cast<Direction>(i));
     }
     assert(queue.operations.empty() && queue.waiting.empty());
-    if (queue.stream != nullptr) gpu_.api().StreamDestroy(queue.stream);
+    queue.stream.Close();
   }
   for (CUevent event : idle_events_) gpu_.api().EventDestroy(event);
   if (scratch_ != 0) gpu_.api().MemFree(scratch_);
@@ -89,8 +44,7 @@ Copier::~Copier() {
 
 CUresult Copier::Open() {
   for (Queue& queue : queues_) {
-    // Non-blocking: no order with the default stream, which other code in the process may use.
-    const CUresult error = gpu_.api().StreamCreate(&queue.stream, CU_STREAM_NON_BLOCKING);
+    const CUresult error = queue.stream.Open(gpu_.api());
     if (error != CUDA_SUCCESS) return error;
   }
   // Without room even for this, the first copies are slower.
@@ -135,11 +89,11 @@ void Copier::Start(Direction direction, Operation operation, const Begin& begin,
   if (list != nullptr) operation.list = *list;
   operation.kernel_bytes = kernel_bytes;
   if (error == CUDA_SUCCESS) {
-    error = gpu_.api().EventRecord(operation.event, queue.stream);
-    // Nothing would tell when the memory is free.
-    if (error != CUDA_SUCCESS) gpu_.api().StreamSynchronize(queue.stream);
+    error = queue.stream.Record(operation.event);
   }
   if (error != CUDA_SUCCESS) {
+    // What was submitted must not outlive the operation's end, of which nothing would tell.
+    queue.stream.Synchronize();
     operation.failure = gpu_.WorkFailure(error, "starting a copy on " + gpu_.ToString());
   }
   Enqueue(queue, std::move(operation));
@@ -152,9 +106,8 @@ void Copier::Copy(const Turn& turn, Direction direction, uintptr_t from, uintptr
          [this, direction, from, to](Operation operation) {
            const uint64_t length = operation.bytes;
            if (length == 0) return Enqueue(QueueOf(direction), std::move(operation));
-           Start(direction, std::move(operation), [&](CUstream stream) {
-             return SubmitCopy(gpu_.api(), direction, from, to, length, stream);
-           });
+           Start(direction, std::move(operation),
+                 [&](CopyStream& stream) { return stream.Copy(direction, from, to, length); });
          });
 }
 
@@ -177,15 +130,12 @@ void Copier::BeginMany(Direction direction, const std::vector<StridedCopy>& copi
   ScatterKernel::List list;
   Start(
       direction, std::move(operation),
-      [&](CUstream stream) {
-        if (by_kernel) return kernel_.Launch(TilesOf(copies), stream, &list);
+      [&](CopyStream& stream) {
+        if (by_kernel) return kernel_.Launch(TilesOf(copies), stream.stream(), &list);
         CUresult error = CUDA_SUCCESS;
         for (const StridedCopy& copy : copies) {
-          error = Submit(direction, copy, stream);
-          if (error == CUDA_SUCCESS) continue;
-          // Those that were submitted must not outlive this one's end.
-          gpu_.api().StreamSynchronize(stream);
-          break;
+          error = stream.Copy(direction, copy);
+          if (error != CUDA_SUCCESS) break;
         }
         return error;
       },
@@ -228,22 +178,11 @@ void Copier::NoteKernel(const Queue& queue, const Operation& ended) {
   kernel_wait_ = std::max(waited, os::Clock::duration());
 }
 
-CUresult Copier::Submit(Direction direction, const StridedCopy& copy, CUstream stream) {
-  const shim::CudaApi& api = gpu_.api();
-  if (copy.count > 1 && copy.from_stride <= kMaxPitch && copy.to_stride <= kMaxPitch) {
-    return CopyRows(api, direction, copy, stream);
-  }
-  for (uint64_t i = 0; i < copy.count; ++i) {
-    const CUresult error = SubmitCopy(api, direction, copy.from + i * copy.from_stride,
-                                      copy.to + i * copy.to_stride, copy.bytes, stream);
-    if (error != CUDA_SUCCESS) return error;
-  }
-  return CUDA_SUCCESS;
-}
-
 void Copier::Zero(CUdeviceptr address, uint64_t bytes, Done done) {
   Start(Direction::kInside, {0, nullptr, OkStatus(), nullptr, std::move(done), {}},
-        [&](CUstream stream) { return gpu_.api().MemsetD8Async(address, 0, bytes, stream); });
+        [&](CopyStream& stream) {
+          return gpu_.api().MemsetD8Async(address, 0, bytes, stream.stream());
+        });
 }
 
 void Copier::WarmUp(Direction direction, CUdeviceptr peer_scratch, UniqueFunction<void()> warm) {
@@ -252,26 +191,26 @@ void Copier::WarmUp(Direction direction, CUdeviceptr peer_scratch, UniqueFunctio
   if (!room || !QueueOf(direction).operations.empty()) return warm();
   auto done = [warm = std::move(warm)](const Status&, const StepList&) mutable { warm(); };
   Start(direction, {0, nullptr, OkStatus(), nullptr, std::move(done), {}},
-        [&](CUstream stream) { return Wake(direction, peer_scratch, stream); });
+        [&](CopyStream& stream) { return Wake(direction, peer_scratch, stream); });
 }
 
-CUresult Copier::Wake(Direction direction, CUdeviceptr peer_scratch, CUstream stream) {
+CUresult Copier::Wake(Direction direction, CUdeviceptr peer_scratch, CopyStream& stream) {
   const uint64_t at = static_cast<size_t>(direction) * kWakeBytes;
   const CUdeviceptr here = scratch_ + at;
   const uintptr_t host = reinterpret_cast<uintptr_t>(host_scratch_) + at;
   switch (direction) {
     case Direction::kToGpu:
-      return SubmitCopy(gpu_.api(), direction, host, here, kWakeBytes, stream);
+      return stream.Copy(direction, host, here, kWakeBytes);
     case Direction::kToPeer: {
       const auto writer = static_cast<uint64_t>(gpu_.info().driver_ordinal) % kMaxGpus;
-      return SubmitCopy(gpu_.api(), direction, here,
-                        peer_scratch + (kDirections + writer) * kWakeBytes, kWakeBytes, stream);
+      return stream.Copy(direction, here, peer_scratch + (kDirections + writer) * kWakeBytes,
+                         kWakeBytes);
     }
     case Direction::kFromGpu:
     case Direction::kInside:
       break;
   }
-  return SubmitCopy(gpu_.api(), Direction::kFromGpu, here, host, kWakeBytes, stream);
+  return stream.Copy(Direction::kFromGpu, here, host, kWakeBytes);
 }
 
 CUresult Copier::TakeEvent(CUevent* event) {
@@ -291,7 +230,7 @@ bool Copier::Poll() {
 void Copier::Settle() {
   const auto waits = [](const Queue& queue) { return !queue.waiting.empty(); };
   do {
-    for (const Queue& queue : queues_) gpu_.api().StreamSynchronize(queue.stream);
+    for (Queue& queue : queues_) queue.stream.Synchronize();
     Poll();
   } while (std::any_of(queues_.begin(), queues_.end(), waits));
 }

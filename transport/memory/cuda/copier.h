@@ -10,6 +10,7 @@
 #include "transport/core/competition.h"
 #include "transport/core/fair_queue.h"
 #include "transport/core/memory.h"
+#include "transport/memory/cuda/copy_stream.h"
 #include "transport/memory/cuda/scatter_kernel.h"
 #include "transport/os/event_loop.h"
 #include "transport/shim/cuda.h"
@@ -21,20 +22,6 @@ class Gpu;
 // What moves scattered pieces: the kernel, copy engines, or whichever suits their size. A kernel
 // that does not work on a GPU gives way to copy engines, and the receipt's steps say which it was.
 enum class Scattering { kAuto, kKernel, kCopyEngine };
-
-// Each has a stream of its own, so that they overlap.
-enum class Direction { kToGpu, kFromGpu, kToPeer, kInside };
-inline constexpr size_t kDirections = 4;
-
-inline constexpr bool IsOverPcie(Direction direction) {
-  return direction == Direction::kToGpu || direction == Direction::kFromGpu;
-}
-
-// One copy on a stream of the current context; the GPU reaches both ends, and host memory is
-// pinned. Never waits for other processes' kernels, but within one GPU, where the driver copies by
-// a kernel of its own.
-CUresult SubmitCopy(const shim::CudaApi& api, Direction direction, uintptr_t from, uintptr_t to,
-                    uint64_t bytes, CUstream stream);
 
 // The GPU's thread only, with its context current; the context must be open throughout.
 class Copier {
@@ -100,8 +87,9 @@ class Copier {
     Operation operation;
     UniqueFunction<void(Operation)> begin;
   };
+  // Of each direction, so that they overlap.
   struct Queue {
-    CUstream stream = nullptr;
+    CopyStream stream;
     std::deque<Operation> operations;  // under way
     uint64_t bytes = 0;                // of these
     FairQueue<Waiting> waiting{kFairTurnBytes};
@@ -117,7 +105,7 @@ class Copier {
   bool HasRoom(Direction direction) const;
   void BeginMany(Direction direction, const std::vector<StridedCopy>& copies,
                  const ScatterSteps& steps, Operation operation);
-  CUresult Wake(Direction direction, CUdeviceptr peer_scratch, CUstream stream);
+  CUresult Wake(Direction direction, CUdeviceptr peer_scratch, CopyStream& stream);
   // Submits work to the direction's stream by `begin`, and follows it with an event. `list` is what
   // `begin` has taken from the kernel's lists, `kernel_bytes` the payload of a kernel.
   template <typename Begin>
@@ -128,7 +116,6 @@ class Copier {
   // where none was launched lately.
   os::Clock::duration KernelWait() const;
   void NoteKernel(const Queue& queue, const Operation& ended);
-  CUresult Submit(Direction direction, const StridedCopy& copy, CUstream stream);
   void Enqueue(Queue& queue, Operation operation);
   CUresult TakeEvent(CUevent* event);
   void PollQueue(Direction direction);

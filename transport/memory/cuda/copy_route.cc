@@ -79,14 +79,12 @@ Status CudaCopyRoute::Prove(uint64_t from_offset, uint64_t to_offset, uint64_t b
 }
 
 unsigned CudaCopyRoute::depth() const {
-  const bool host =
-      parts_.direction == Direction::kToGpu || parts_.direction == Direction::kFromGpu;
+  const bool host = IsOverPcie(parts_.direction);
   return host ? kHostDepth : kPeerDepth;
 }
 
 uint64_t CudaCopyRoute::chunk_bytes() const {
-  const bool host =
-      parts_.direction == Direction::kToGpu || parts_.direction == Direction::kFromGpu;
+  const bool host = IsOverPcie(parts_.direction);
   return host ? parts_.gpu->options().host_chunk_bytes : parts_.gpu->options().peer_chunk_bytes;
 }
 

@@ -1,6 +1,5 @@
 #include "transport/memory/cuda/polled_lane.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -18,9 +17,7 @@ Status PolledLane::Make() {
   const shim::CudaApi& api = gpu_->api();
   const shim::ScopedCudaContext scope(api, gpu_->context());
   CUresult error = scope.outcome();
-  if (error == CUDA_SUCCESS) error = api.StreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
-  if (error == CUDA_SUCCESS) error = api.StreamCreate(&other_, CU_STREAM_NON_BLOCKING);
-  if (error == CUDA_SUCCESS) error = api.EventCreate(&yielded_, CU_EVENT_DISABLE_TIMING);
+  if (error == CUDA_SUCCESS) error = stream_.Open(api);
   if (error == CUDA_SUCCESS) return OkStatus();
   return gpu_->Failure(error, "making a stream for small copies on " + gpu_->ToString(),
                        Code::kFailedPrecondition, reasons::kDriverFailed);
@@ -34,49 +31,22 @@ PolledLane::~PolledLane() {
   for (CUevent event : events_) {
     if (event != nullptr) api.EventDestroy(event);
   }
-  if (yielded_ != nullptr) api.EventDestroy(yielded_);
-  for (CUstream stream : {stream_, other_}) {
-    if (stream != nullptr) api.StreamDestroy(stream);
-  }
+  stream_.Close();
 }
 
 Status PolledLane::Begin(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
   if (!broken_.ok()) return broken_;
-  const CUresult error = Submit(direction, from, to, bytes);
+  // Each time: the thread serves other GPUs too, and the context may be another one under the same
+  // handle.
+  CUresult error = gpu_->api().CtxSetCurrent(gpu_->context());
+  if (error == CUDA_SUCCESS) error = stream_.Copy(direction, from, to, bytes);
   if (error == CUDA_SUCCESS) {
     begun_ = true;
     return OkStatus();
   }
-  // Pieces that were submitted must not outlive the copy's end.
-  if (bytes > kHostPieceBytes) gpu_->api().StreamSynchronize(stream_);
+  // What was submitted must not outlive the copy's end.
+  stream_.Synchronize();
   return gpu_->WorkFailure(error, "starting a copy on " + gpu_->ToString());
-}
-
-CUresult PolledLane::Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
-  const shim::CudaApi& api = gpu_->api();
-  // Each time: the thread serves other GPUs too, and the context may be another one under the same
-  // handle.
-  CUresult error = api.CtxSetCurrent(gpu_->context());
-  const bool over_pcie = IsOverPcie(direction);
-  const uint64_t most = over_pcie ? kHostPieceBytes : kPieceBytes;
-  for (uint64_t at = 0; error == CUDA_SUCCESS && at < bytes; at += most) {
-    const uint64_t piece = std::min(most, bytes - at);
-    if (over_pcie) error = Yield(piece);
-    if (error == CUDA_SUCCESS) {
-      error = SubmitCopy(api, direction, from + at, to + at, piece, stream_);
-    }
-  }
-  return error;
-}
-
-CUresult PolledLane::Yield(uint64_t bytes) {
-  since_yield_bytes_ += bytes;
-  if (since_yield_bytes_ <= kHostPieceBytes) return CUDA_SUCCESS;
-  since_yield_bytes_ = bytes;
-  CUresult error = gpu_->api().EventRecord(yielded_, stream_);
-  if (error == CUDA_SUCCESS) error = gpu_->api().StreamWaitEvent(other_, yielded_, 0);
-  if (error == CUDA_SUCCESS) std::swap(stream_, other_);
-  return error;
 }
 
 void PolledLane::OpenLists() {
@@ -103,7 +73,7 @@ Status PolledLane::BeginMany(uintptr_t from, uintptr_t to, std::span<const CopyP
   CUresult error = gpu_->api().CtxSetCurrent(gpu_->context());
   ScatterKernel::List list;
   if (error == CUDA_SUCCESS) {
-    error = kernel_->Launch(tiles_, stream_, &list);
+    error = kernel_->Launch(tiles_, stream_.stream(), &list);
     // Until the next mark has been reached.
     if (list.tiles != nullptr) lists_.emplace_back(marked_ + 1, list);
   }
@@ -125,12 +95,12 @@ uint64_t PolledLane::Mark() {
   if (marked_ - reached_ == events_.size()) Grow();
   const uint64_t mark = ++marked_;
   CUevent& event = EventOf(mark);
-  // As in Submit: meanwhile the thread may have begun copies of another GPU.
+  // As in Begin: meanwhile the thread may have begun copies of another GPU.
   CUresult error = api.CtxSetCurrent(gpu_->context());
   if (error == CUDA_SUCCESS && event == nullptr) {
     error = api.EventCreate(&event, CU_EVENT_DISABLE_TIMING);
   }
-  if (error == CUDA_SUCCESS) error = api.EventRecord(event, stream_);
+  if (error == CUDA_SUCCESS) error = stream_.Record(event);
   // Nothing would tell when the memory is free.
   if (error != CUDA_SUCCESS) Break(error);
   return mark;
@@ -147,7 +117,7 @@ void PolledLane::Grow() {
 void PolledLane::Break(CUresult error) {
   const Status failure = gpu_->WorkFailure(error, "copying on " + gpu_->ToString());
   if (broken_.ok()) broken_ = failure;
-  gpu_->api().StreamSynchronize(stream_);
+  stream_.Synchronize();
   reached_ = marked_;
 }
 

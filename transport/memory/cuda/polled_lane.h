@@ -11,7 +11,7 @@
 
 #include "onecopy/result.h"
 #include "transport/core/small_copy_route.h"
-#include "transport/memory/cuda/copier.h"
+#include "transport/memory/cuda/copy_stream.h"
 #include "transport/memory/cuda/gpu.h"
 #include "transport/memory/cuda/scatter_kernel.h"
 #include "transport/shim/cuda.h"
@@ -37,8 +37,7 @@ class PolledLane {
 
   // As SmallCopyRoute::BeginMany, between memories of GPUs, by one launch of the scatter kernel.
   Status BeginMany(uintptr_t from, uintptr_t to, std::span<const CopyPiece> pieces, uint64_t bytes);
-  // As SmallCopyRoute. Long ones in pieces, between which the GPU sees to its other streams: see
-  // Yield.
+  // As SmallCopyRoute.
   Status Begin(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes);
   uint64_t Mark();
   bool Reached(uint64_t mark, Status* failure);
@@ -46,19 +45,10 @@ class PolledLane {
  private:
   // That one client can need; there are more once there are more clients.
   static constexpr uint64_t kEvents = 256;
-  static constexpr uint64_t kPieceBytes = uint64_t{64} << 20;
-  // Over PCIe, about 150 us.
-  static constexpr uint64_t kHostPieceBytes = uint64_t{8} << 20;
   static constexpr size_t kLists = 8;  // under way at a time
 
   explicit PolledLane(GpuUse gpu) : gpu_(std::move(gpu)) {}
   Status Make();
-  CUresult Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes);
-  // Before so many bytes more between host and GPU. A copy engine serves one stream until that has
-  // nothing to do, and all others wait, for ever if need be. So after each kHostPieceBytes the lane
-  // goes on with its other stream, which waits for the first one: at that moment it has nothing to
-  // do, and others get their turn. Everything stays in order.
-  CUresult Yield(uint64_t bytes);
   CUevent& EventOf(uint64_t mark) { return events_[mark % events_.size()]; }
   void ReleaseLists();
   // Makes more events if all are in use, so that no thread waits for the GPU.
@@ -67,10 +57,7 @@ class PolledLane {
   void Break(CUresult error);
 
   GpuUse gpu_;
-  CUstream stream_ = nullptr;  // that takes the next copy
-  CUstream other_ = nullptr;
-  CUevent yielded_ = nullptr;
-  uint64_t since_yield_bytes_ = 0;
+  CopyStream stream_;
   std::vector<CUevent> events_ = std::vector<CUevent>(kEvents);  // made when first used
   uint64_t marked_ = 0;                                          // the last mark
   uint64_t reached_ = 0;

@@ -17,8 +17,7 @@ CudaSmallCopyRoute::CudaSmallCopyRoute(const std::string& node, CudaCopyRoute::P
 
 // Host memory is left to copy engines: between GPUs alone is the kernel as quick as these.
 uint64_t CudaSmallCopyRoute::most_list_bytes() const {
-  const bool host =
-      parts_.direction == Direction::kToGpu || parts_.direction == Direction::kFromGpu;
+  const bool host = IsOverPcie(parts_.direction);
   if (host || !lane_->takes_lists()) return 0;
   return PolledLane::kMostPieces * PolledLane::kMostPieceBytes;
 }

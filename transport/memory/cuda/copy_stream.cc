@@ -1,0 +1,114 @@
+#include "transport/memory/cuda/copy_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/memory/cuda/tiling.h"
+
+namespace onecopy::cuda {
+namespace {
+
+// Between GPUs and inside one.
+constexpr uint64_t kMostOfACommand = uint64_t{64} << 20;
+// Shorter copies to a GPU travel inside the command, which the compute engine then runs: beside
+// another process's kernels they wait for 2 ms. In two rows they are a copy engine's, as quickly.
+constexpr uint64_t kInlineBelow = 32 << 10;
+
+}  // namespace
+
+CUresult CopyStream::Open(const shim::CudaApi& api) {
+  api_ = &api;
+  CUresult error = api_->StreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
+  if (error == CUDA_SUCCESS) error = api_->StreamCreate(&other_, CU_STREAM_NON_BLOCKING);
+  if (error == CUDA_SUCCESS) error = api_->EventCreate(&yielded_, CU_EVENT_DISABLE_TIMING);
+  return error;
+}
+
+void CopyStream::Close() {
+  if (yielded_ != nullptr) api_->EventDestroy(std::exchange(yielded_, nullptr));
+  for (CUstream* stream : {&stream_, &other_}) {
+    if (*stream != nullptr) api_->StreamDestroy(std::exchange(*stream, nullptr));
+  }
+}
+
+CUresult CopyStream::Copy(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
+  const uint64_t most = IsOverPcie(direction) ? kTurnBytes : kMostOfACommand;
+  CUresult error = CUDA_SUCCESS;
+  for (uint64_t at = 0; error == CUDA_SUCCESS && at < bytes; at += most) {
+    const uint64_t piece = std::min(most, bytes - at);
+    error = Yield(direction, piece);
+    if (error == CUDA_SUCCESS) error = Submit(direction, from + at, to + at, piece);
+  }
+  return error;
+}
+
+CUresult CopyStream::Copy(Direction direction, const StridedCopy& copy) {
+  const bool rows = copy.count > 1 && copy.bytes <= kTurnBytes && copy.from_stride <= kMaxPitch &&
+                    copy.to_stride <= kMaxPitch;
+  const uint64_t at_once = !rows ? 1 : IsOverPcie(direction) ? kTurnBytes / copy.bytes : copy.count;
+  CUresult error = CUDA_SUCCESS;
+  for (uint64_t i = 0; error == CUDA_SUCCESS && i < copy.count; i += at_once) {
+    StridedCopy part = copy;
+    part.from += i * copy.from_stride;
+    part.to += i * copy.to_stride;
+    part.count = std::min(at_once, copy.count - i);
+    if (part.count == 1) {
+      error = Copy(direction, part.from, part.to, part.bytes);
+      continue;
+    }
+    error = Yield(direction, part.payload());
+    if (error == CUDA_SUCCESS) error = CopyRows(direction, part);
+  }
+  return error;
+}
+
+CUresult CopyStream::Yield(Direction direction, uint64_t bytes) {
+  if (!IsOverPcie(direction)) return CUDA_SUCCESS;
+  since_yield_bytes_ += bytes;
+  if (since_yield_bytes_ <= kTurnBytes) return CUDA_SUCCESS;
+  since_yield_bytes_ = bytes;
+  CUresult error = Record(yielded_);
+  if (error == CUDA_SUCCESS) error = api_->StreamWaitEvent(other_, yielded_, 0);
+  if (error == CUDA_SUCCESS) std::swap(stream_, other_);
+  return error;
+}
+
+CUresult CopyStream::Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
+  switch (direction) {
+    case Direction::kToGpu:
+      if (bytes > 1 && bytes < kInlineBelow) return CopySmallToGpu(from, to, bytes);
+      return api_->MemcpyHtoDAsync(to, reinterpret_cast<const void*>(from), bytes, stream_);
+    case Direction::kFromGpu:
+      return api_->MemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream_);
+    case Direction::kToPeer:
+    case Direction::kInside:
+      break;
+  }
+  return api_->MemcpyDtoDAsync(to, from, bytes, stream_);
+}
+
+CUresult CopyStream::CopyRows(Direction direction, const StridedCopy& copy) {
+  CUDA_MEMCPY2D rows{};
+  rows.srcMemoryType = direction == Direction::kToGpu ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  rows.dstMemoryType = direction == Direction::kFromGpu ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  rows.srcHost = reinterpret_cast<const void*>(copy.from);
+  rows.srcDevice = copy.from;
+  rows.srcPitch = copy.from_stride;
+  rows.dstHost = reinterpret_cast<void*>(copy.to);
+  rows.dstDevice = copy.to;
+  rows.dstPitch = copy.to_stride;
+  rows.WidthInBytes = copy.bytes;
+  rows.Height = copy.count;
+  return api_->Memcpy2DAsync(&rows, stream_);
+}
+
+// In two rows. The last of an odd number of bytes goes once more, with the one before.
+CUresult CopyStream::CopySmallToGpu(uintptr_t from, uintptr_t to, uint64_t bytes) {
+  const uint64_t half = bytes / 2;
+  const CUresult error = CopyRows(Direction::kToGpu, {from, to, half, half, half, 2});
+  if (error != CUDA_SUCCESS || bytes % 2 == 0) return error;
+  const uint64_t last = bytes - 2;
+  return CopyRows(Direction::kToGpu, {from + last, to + last, 1, 1, 1, 2});
+}
+
+}  // namespace onecopy::cuda
