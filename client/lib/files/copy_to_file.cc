@@ -39,7 +39,7 @@ Status Pump(const RemoteRange& range, uint64_t window_bytes, OutputFile& output,
     first = false;
   }
   for (size_t i = 0; i < windows.count(); ++i) ONECOPY_RETURN_IF_ERROR(finish(windows.Next()));
-  return output.Commit();
+  return output.Settle();
 }
 
 FilePart PartOf(const Client& client, const LocalFile& file, int fd, uint64_t at, uint64_t bytes,
@@ -89,7 +89,10 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
   if (const Status status = Pump(range, window_bytes, output, *windows); !status.ok()) {
     return windows->Fail(status);
   }
-  return windows->Complete();
+  // Until the daemon has confirmed it the copy can still fail, and what was there is left alone.
+  ONECOPY_ASSIGN_OR_RETURN(FileCopy whole, windows->Complete());
+  ONECOPY_RETURN_IF_ERROR(output.Name());
+  return whole;
 }
 
 Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const LocalFile& destination,

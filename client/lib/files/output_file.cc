@@ -228,11 +228,8 @@ Status OutputFile::WriteStream(const std::byte* from, uint64_t bytes, const Wait
   return OkStatus();
 }
 
-Status OutputFile::Commit() {
-  if (new_) {
-    ONECOPY_RETURN_IF_ERROR(new_->Settle(sync_));
-    return new_->Name(sync_);
-  }
+Status OutputFile::Settle() {
+  if (new_) return new_->Settle(sync_);
   ONECOPY_RETURN_IF_ERROR(os::SettleFile(fd_, sync_, name_));
   owned_.Reset();
   return OkStatus();

@@ -15,13 +15,13 @@
 
 namespace onecopy::client {
 
-// Used by one thread. A file that is written as a whole is an os::NewFile: until Commit has
+// Used by one thread. A file that is written as a whole is an os::NewFile: until Name has
 // succeeded, what was there does not change. What is zero for long in it stays a hole.
 class OutputFile {
  public:
-  // `sync`: Commit returns once the disk has all. `read_back`: what was written will be read, too,
-  // where the caller may do that. `in_place`: the file is there, and parts of it are written.
-  // `write_device` as in FileCopyOptions.
+  // `sync`: Settle and Name return once the disk has all. `read_back`: what was written will be
+  // read, too, where the caller may do that. `in_place`: the file is there, and parts of it are
+  // written. `write_device` as in FileCopyOptions.
   struct Ask {
     bool sync = false;
     bool read_back = false;
@@ -61,9 +61,15 @@ class OutputFile {
     return kind_ == Kind::kStream ? WriteStream(from, bytes, waiter) : WriteAt(from, bytes, waiter);
   }
 
-  // Makes it what the name stands for. Where that fails, the file that was there still does; but
-  // after the last step of `sync`, that the disk has the name, it may be either.
-  Status Commit();
+  // All has been written: what can fail because of it fails here.
+  Status Settle();
+  // After Settle: makes it what the name stands for. Where that fails, the file that was there
+  // still does; but after the last step of `sync`, that the disk has the name, it may be either.
+  Status Name() { return new_ ? new_->Name(sync_) : OkStatus(); }
+  Status Commit() {
+    ONECOPY_RETURN_IF_ERROR(Settle());
+    return Name();
+  }
 
  private:
   enum class Kind {

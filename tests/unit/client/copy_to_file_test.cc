@@ -124,6 +124,23 @@ TEST_CASE("a copy that fails leaves the existing file as it was, and nothing bes
   CHECK(f.FilesIn(f.out) == 1);
 }
 
+TEST_CASE("a copy that ends otherwise after its last byte leaves the existing file as it was") {
+  ToFileFixture f;
+  f.Write("out/file", "old");
+  FileCopyOptions options = Windows(1000);
+  bool cancelled = false;
+  options.on_progress = [&](uint64_t done, std::optional<uint64_t>) {
+    if (done < f.content.size() || cancelled) return;
+    cancelled = true;
+    REQUIRE_OK(f.client.CancelTransfer(f.daemon.transfers().at(0).id));
+  };
+  const Status status = CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, options).status();
+  CHECK(cancelled);
+  CHECK(status.code() == Code::kCancelled);
+  CHECK(f.Content("file") == "old");
+  CHECK(f.FilesIn(f.out) == 1);
+}
+
 TEST_CASE("a stop leaves nothing behind") {
   ToFileFixture f;
   f.daemon.Hold();
