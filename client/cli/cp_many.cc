@@ -204,15 +204,15 @@ Status CopyPack(Client& client, const ParsedEndpoint& destination, const Pack& p
   return Put(client, destination.ToEndpoint(), pack.index, deadline);
 }
 
-Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies,
-                      std::vector<FileInSet> files, const FileCopyOptions& options) {
+Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies, FileSet set,
+                      const FileCopyOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint destination, ParseEndpoint(copies.destination));
   if (destination.kind != Kind::kBuffer || destination.offset_bytes.has_value()) {
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
             Quote(copies.destination) + " is not a whole buffer, and several files need one",
             "write NODE: for one buffer per file, or NODE:NAME for one buffer with an index"};
   }
-  const Pack pack = MakePack(std::move(files));
+  const Pack pack = MakePack(std::move(set));
   std::optional<BufferInfo> made;
   if (copies.create) {
     ONECOPY_ASSIGN_OR_RETURN(made, MakeBuffer(client, destination, pack.bytes, *copies.create));
@@ -282,9 +282,12 @@ Status CopyMany(Session& session, Client& client, const ManyCopies& copies, File
     session.err() << "onecopy: left out " << Quote(each.path) << ": " << each.why << '\n';
   }
   if (const auto node = NodeAlone(copies.destination)) {
+    for (const std::string& folder : set.folders) {
+      session.err() << "onecopy: left out " << Quote(folder) << ": a folder without files\n";
+    }
     return CopyEach(session, client, copies, *node, set.files, options);
   }
-  return CopyAllIntoOne(session, client, copies, std::move(set.files), options);
+  return CopyAllIntoOne(session, client, copies, std::move(set), options);
 }
 
 }  // namespace onecopy::cli

@@ -24,6 +24,7 @@ constexpr uint64_t kFileAlignment = 64;
 constexpr uint64_t kIndexAlignment = 4096;
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxIndex = uint64_t{64} << 20;  // read at once; 65,536 names of 1 KB
+constexpr int kDeepest = 3;                         // in the index: the members of a file
 
 uint64_t RoundUp(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -39,24 +40,30 @@ Status NoFile(const std::string& path) {
           "name files and folders of this machine, as ./NAME or /path/NAME"};
 }
 
+Status NotUtf8(const fs::path& path) {
+  return {Code::kInvalidArgument, reasons::kBadName,
+          "the name of " + Quote(path.string()) + " is not UTF-8", "rename it"};
+}
+
+Status TooMany(const std::string& what) {
+  return {Code::kInvalidArgument, reasons::kBadEndpoint,
+          "more than " + std::to_string(kMaxFiles) + " " + what,
+          "copy them in several runs, or as one file (tar)"};
+}
+
 // Adds the file of that name.
 Status Add(const fs::path& path, const std::string& name, std::vector<FileInSet>& files) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) {
     return error ? Failed(error, path.string()) : NoFile(path.string());
   }
-  if (!IsUtf8(name)) {
-    return {Code::kInvalidArgument, reasons::kBadName,
-            "the name of " + Quote(path.string()) + " is not UTF-8", "rename it"};
-  }
+  if (!IsUtf8(name)) return NotUtf8(path);
   const uint64_t bytes = fs::file_size(path, error);
   if (error) return Failed(error, path.string());
-  if (files.size() >= kMaxFiles) {
-    return {Code::kInvalidArgument, reasons::kBadEndpoint,
-            "more than  " + std::to_string(kMaxFiles) + " files",
-            "copy them in several runs, or as one file (tar)"};
-  }
-  files.push_back({path.string(), name, bytes});
+  if (files.size() >= kMaxFiles) return TooMany("files");
+  const fs::perms mode = fs::status(path, error).permissions();
+  const bool executable = !error && (mode & fs::perms::owner_exec) != fs::perms::none;
+  files.push_back({path.string(), name, bytes, 0, executable});
   return OkStatus();
 }
 
@@ -82,30 +89,54 @@ std::string WhatElse(const fs::path& path, std::error_code& error) {
   }
 }
 
-Status AddFolder(const fs::path& folder, FileSet& set) {
+// Of these folders, by name, those that no file is in, nor another one of them.
+std::vector<std::string> WithoutFiles(std::set<std::string> folders,
+                                      const std::vector<FileInSet>& files) {
+  const std::set<std::string> all = folders;
+  const auto drop_parents = [&](const std::string& name) {
+    for (fs::path at = fs::path(name).parent_path(); !at.empty(); at = at.parent_path()) {
+      folders.erase(at.generic_string());
+    }
+  };
+  for (const FileInSet& file : files) drop_parents(file.name);
+  for (const std::string& folder : all) drop_parents(folder);
+  return {folders.begin(), folders.end()};
+}
+
+Status AddFolder(const fs::path& folder, std::set<std::string>& folders, FileSet& set) {
   std::error_code error;
   for (auto entry = fs::recursive_directory_iterator(folder, error);
        entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     if (error) return Failed(error, folder.string());
     const fs::path& path = entry->path();
-    if (entry->is_directory(error) && !entry->is_symlink(error)) continue;
+    const std::string name = path.lexically_relative(folder).generic_string();
+    if (entry->is_directory(error) && !entry->is_symlink(error)) {
+      if (!IsUtf8(name)) return NotUtf8(path);
+      if (folders.size() >= kMaxFiles) return TooMany("folders");
+      folders.insert(name);
+      continue;
+    }
     const std::string other = WhatElse(path, error);
     if (error) return Failed(error, path.string());
     if (!other.empty()) {
       set.left_out.push_back({path.string(), other});
       continue;
     }
-    ONECOPY_RETURN_IF_ERROR(Add(path, path.lexically_relative(folder).generic_string(), set.files));
+    ONECOPY_RETURN_IF_ERROR(Add(path, name, set.files));
   }
   return error ? Failed(error, folder.string()) : OkStatus();
 }
 
-std::string IndexOf(const std::vector<FileInSet>& files) {
+std::string IndexOf(const FileSet& set) {
   Json list = Json::array();
-  for (const FileInSet& file : files) {
-    list.push_back({{"name", file.name}, {"offset", file.offset_bytes}, {"bytes", file.bytes}});
+  for (const FileInSet& file : set.files) {
+    Json entry = {{"name", file.name}, {"offset", file.offset_bytes}, {"bytes", file.bytes}};
+    if (file.executable) entry["executable"] = true;
+    list.push_back(std::move(entry));
   }
-  return Json{{"onecopy", "pack"}, {"version", 1}, {"files", std::move(list)}}.dump();
+  Json index = {{"onecopy", "pack"}, {"version", 1}, {"files", std::move(list)}};
+  if (!set.folders.empty()) index["folders"] = set.folders;
+  return index.dump();
 }
 
 // Places the files behind an index of that many bytes; where the last one ends.
@@ -123,11 +154,12 @@ uint64_t Place(uint64_t index_bytes, std::vector<FileInSet>& files) {
 Result<FileSet> FindFiles(const std::vector<std::string>& typed) {
   FileSet set;
   std::vector<FileInSet>& files = set.files;
+  std::set<std::string> folders;
   for (const std::string& text : typed) {
     const fs::path path(text);
     std::error_code error;
     if (fs::is_directory(path, error)) {
-      ONECOPY_RETURN_IF_ERROR(AddFolder(path, set));
+      ONECOPY_RETURN_IF_ERROR(AddFolder(path, folders, set));
     } else {
       ONECOPY_RETURN_IF_ERROR(Add(path, path.filename().string(), files));
     }
@@ -144,7 +176,10 @@ Result<FileSet> FindFiles(const std::vector<std::string>& typed) {
   const auto twice =
       std::adjacent_find(files.begin(), files.end(),
                          [](const FileInSet& a, const FileInSet& b) { return a.name == b.name; });
-  if (twice == files.end()) return set;
+  if (twice == files.end()) {
+    set.folders = WithoutFiles(std::move(folders), files);
+    return set;
+  }
   return Status(Code::kInvalidArgument, reasons::kNameTaken,
                 Quote(twice->path) + " and " + Quote(std::next(twice)->path) +
                     " would both get the name " + Quote(twice->name),
@@ -162,21 +197,21 @@ Result<std::string> BufferNameOf(const FileInSet& file) {
                 "a letter or digit; or copy all into one buffer: DST as NODE:NAME");
 }
 
-Pack MakePack(std::vector<FileInSet> files) {
+Pack MakePack(FileSet set) {
   Pack pack;
   std::string text;
   // Offsets are part of the index before them: more room makes no digit fewer, so this ends.
   for (uint64_t room = kIndexAlignment;;
        room = RoundUp(kLengthBytes + text.size(), kIndexAlignment)) {
-    pack.bytes = Place(room, files);
-    text = IndexOf(files);
+    pack.bytes = Place(room, set.files);
+    text = IndexOf(set);
     if (kLengthBytes + text.size() > room) continue;
     for (size_t i = 0; i < kLengthBytes; ++i) {
       pack.index += static_cast<char>(text.size() >> (8 * i) & 0xff);
     }
     pack.index += text;
     pack.index.resize(room, '\0');
-    pack.files = std::move(files);
+    pack.files = std::move(set.files);
     return pack;
   }
 }
@@ -191,16 +226,20 @@ uint64_t IndexBytes(std::string_view beginning) {
   return text == 0 || text > kMaxIndex || !json ? 0 : sizeof text + text;
 }
 
-Result<std::vector<FileInSet>> ReadIndex(std::string_view index, uint64_t bytes) {
+Result<FileSet> ReadIndex(std::string_view index, uint64_t bytes) {
   const auto bad = [](const std::string& why) {
     return Status(Code::kInvalidArgument, reasons::kBadFormat, "its index of files " + why,
                   "copy it to a file instead of a folder, and look at it");
   };
   const uint64_t length = IndexBytes(index);
   if (length == 0 || length > index.size()) return bad("is cut off");
+  // What is deeper would take many times its length of memory.
+  const auto shallow = [](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
+    return depth <= kDeepest;
+  };
   const auto json =
-      nlohmann::json::parse(index.substr(sizeof length, length - sizeof length), nullptr, false);
-  const auto is = [](const nlohmann::json& object, const char* key, auto wanted) {
+      nlohmann::json::parse(index.substr(sizeof length, length - sizeof length), shallow, false);
+  const auto is = [](const nlohmann::json& object, const char* key, const auto& wanted) {
     const auto found = object.find(key);
     return found != object.end() && *found == wanted;
   };
@@ -208,23 +247,31 @@ Result<std::vector<FileInSet>> ReadIndex(std::string_view index, uint64_t bytes)
       !json.contains("files") || !json["files"].is_array()) {
     return bad("is not one that this version can read");
   }
-  std::vector<FileInSet> files;
+  const nlohmann::json folders = json.value("folders", nlohmann::json::array());
+  if (!folders.is_array()) return bad("has folders that are not a list");
+  if (json["files"].size() > kMaxFiles || folders.size() > kMaxFiles) {
+    return bad("has more than " + std::to_string(kMaxFiles) + " entries");
+  }
+  FileSet set;
   std::set<std::string> names;
+  // Why it cannot be the name of something in a folder; empty if it can.
+  const auto wrong = [&](const std::string& name) -> std::string {
+    const fs::path path(name);
+    const bool outside = std::any_of(path.begin(), path.end(), [](const fs::path& part) {
+      return part.empty() || part == "." || part == "..";
+    });
+    if (name.empty() || path.is_absolute() || outside || name.find('\0') != std::string::npos) {
+      return "has the name " + Quote(name) + ", which leads out of a folder";
+    }
+    return names.insert(name).second ? "" : "has the name " + Quote(name) + " twice";
+  };
   for (const nlohmann::json& each : json["files"]) {
     FileInSet file;
     if (!each.is_object() || !each.contains("name") || !each["name"].is_string()) {
       return bad("has a file without a name");
     }
     file.name = each["name"];
-    const fs::path path(file.name);
-    const bool outside = std::any_of(path.begin(), path.end(), [](const fs::path& part) {
-      return part.empty() || part == "." || part == "..";
-    });
-    if (file.name.empty() || path.is_absolute() || outside ||
-        file.name.find('\0') != std::string::npos) {
-      return bad("has the name " + Quote(file.name) + ", which leads out of a folder");
-    }
-    if (!names.insert(file.name).second) return bad("has the name " + Quote(file.name) + " twice");
+    if (const std::string why = wrong(file.name); !why.empty()) return bad(why);
     for (const auto& [key, value] :
          {std::pair{"offset", &file.offset_bytes}, std::pair{"bytes", &file.bytes}}) {
       if (!each.contains(key) || !each[key].is_number_unsigned()) {
@@ -235,9 +282,16 @@ Result<std::vector<FileInSet>> ReadIndex(std::string_view index, uint64_t bytes)
     if (file.offset_bytes > bytes || file.bytes > bytes - file.offset_bytes) {
       return bad("places " + Quote(file.name) + " outside the buffer");
     }
-    files.push_back(std::move(file));
+    file.executable = is(each, "executable", true);
+    set.files.push_back(std::move(file));
   }
-  return files;
+  for (const nlohmann::json& each : folders) {
+    if (!each.is_string()) return bad("has a folder without a name");
+    std::string name = each;
+    if (const std::string why = wrong(name); !why.empty()) return bad(why);
+    set.folders.push_back(std::move(name));
+  }
+  return set;
 }
 
 }  // namespace onecopy::cli

@@ -15,6 +15,7 @@ struct FileInSet {
   std::string name;  // of a file: its last part; of one in a folder: its path from there
   uint64_t bytes = 0;
   uint64_t offset_bytes = 0;  // in a pack
+  bool executable = false;    // by its owner
 };
 
 // What of a folder is left out, and why: "a FIFO".
@@ -25,6 +26,7 @@ struct LeftOut {
 
 struct FileSet {
   std::vector<FileInSet> files;
+  std::vector<std::string> folders;  // those without files below them, as FileInSet::name
   std::vector<LeftOut> left_out;
 };
 
@@ -42,20 +44,22 @@ Result<std::string> BufferNameOf(const FileInSet& file);
 // names. The index is 8 bytes with a length, least byte first, so many bytes of JSON, and zeros up
 // to a multiple of 4096:
 //   {"onecopy": "pack", "version": 1, "files": [{"name": "a/b", "offset": 4096, "bytes": 7}, …]}
+// A file that its owner may run has "executable": true. Folders without files, if there are any,
+// are in "folders", a list of names.
 struct Pack {
   std::vector<FileInSet> files;  // with their offsets
   std::string index;
   uint64_t bytes = 0;
 };
-Pack MakePack(std::vector<FileInSet> files);
+Pack MakePack(FileSet set);
 
 // How long the index is that begins so, without its padding: 8 bytes and its text. 0: no index
 // begins so.
 uint64_t IndexBytes(std::string_view beginning);
 
-// The files that an index lists, of a buffer of `bytes`. INVALID_ARGUMENT (BAD_FORMAT) for a text
-// that is not an index, for a name that leads out of a folder or occurs twice, and for a file that
-// leaves the buffer: the buffer may be another user's.
-Result<std::vector<FileInSet>> ReadIndex(std::string_view index, uint64_t bytes);
+// The files and folders that an index lists, of a buffer of `bytes`. INVALID_ARGUMENT (BAD_FORMAT)
+// for a text that is not an index, for a name that leads out of a folder or occurs twice, for more
+// than a pack can have, and for a file that leaves the buffer: the buffer may be another user's.
+Result<FileSet> ReadIndex(std::string_view index, uint64_t bytes);
 
 }  // namespace onecopy::cli

@@ -48,7 +48,7 @@ Result<std::string> Beginning(Client& client, const ParsedEndpoint& buffer, uint
   return text;
 }
 
-Result<std::vector<FileInSet>> FilesIn(Client& client, const MoveEnds& ends, Deadline& deadline) {
+Result<FileSet> SetIn(Client& client, const MoveEnds& ends, Deadline& deadline) {
   const ParsedEndpoint& source = ends.source;
   ONECOPY_ASSIGN_OR_RETURN(const BufferInfo buffer, client.GetBuffer(source.node, source.name));
   ONECOPY_ASSIGN_OR_RETURN(std::string index,
@@ -63,19 +63,18 @@ Result<std::vector<FileInSet>> FilesIn(Client& client, const MoveEnds& ends, Dea
   if (length > index.size()) {
     ONECOPY_ASSIGN_OR_RETURN(index, Beginning(client, source, length, deadline));
   }
-  Result<std::vector<FileInSet>> files = ReadIndex(index, buffer.bytes);
-  if (!files.ok()) return files.status().WithContext(Quote(source.typed));
-  return files;
+  Result<FileSet> set = ReadIndex(index, buffer.bytes);
+  if (!set.ok()) return set.status().WithContext(Quote(source.typed));
+  return set;
 }
 
-// Makes the folders of a file below `folder`. One that is a link may be another user's choice.
+// Makes `folder`, and below it those of that name. One that is a link may be another user's choice.
 Status MakeFolders(const fs::path& folder, const fs::path& name) {
   fs::path at = folder;
   std::error_code error;
   fs::create_directories(at, error);
   if (error) return os::ErrnoStatus(error.value(), "creating folder " + Quote(at.string()));
-  const fs::path parents = name.parent_path();
-  for (const fs::path& part : parents) {
+  for (const fs::path& part : name) {
     at /= part;
     fs::create_directory(at, error);
     if (error) return os::ErrnoStatus(error.value(), "creating folder " + Quote(at.string()));
@@ -111,6 +110,17 @@ Status MakeEmpty(const fs::path& path, bool sync) {
   return made.Name(sync);
 }
 
+// Who may read the file may also run it.
+Status MakeExecutable(const std::string& path) {
+  const os::UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat facts {};
+  if (!file || ::fstat(file.get(), &facts) != 0 ||
+      ::fchmod(file.get(), (facts.st_mode | (facts.st_mode & 0444) >> 2) & 07777) != 0) {
+    return os::ErrnoStatus(errno, "making " + Quote(path) + " executable");
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 bool IsUnpack(const MoveEnds& ends) {
@@ -126,11 +136,14 @@ bool IsUnpack(const MoveEnds& ends) {
 Status Unpack(Session& session, Client& client, const MoveEnds& ends,
               const FileCopyOptions& options) {
   Deadline deadline(options);
-  ONECOPY_ASSIGN_OR_RETURN(const std::vector<FileInSet> files, FilesIn(client, ends, deadline));
+  ONECOPY_ASSIGN_OR_RETURN(const FileSet set, SetIn(client, ends, deadline));
   const fs::path folder(ends.destination.path);
   CopySummary summary(session, ends.destination.typed);
-  for (const FileInSet& file : files) {
-    ONECOPY_RETURN_IF_ERROR(MakeFolders(folder, file.name));
+  for (const std::string& name : set.folders) {
+    ONECOPY_RETURN_IF_ERROR(MakeFolders(folder, name));
+  }
+  for (const FileInSet& file : set.files) {
+    ONECOPY_RETURN_IF_ERROR(MakeFolders(folder, fs::path(file.name).parent_path()));
     const std::string path = (folder / file.name).string();
     std::error_code error;
     if (fs::is_symlink(path, error)) {
@@ -140,6 +153,7 @@ Status Unpack(Session& session, Client& client, const MoveEnds& ends,
     }
     if (file.bytes == 0) {
       ONECOPY_RETURN_IF_ERROR(MakeEmpty(path, options.sync));
+      if (file.executable) ONECOPY_RETURN_IF_ERROR(MakeExecutable(path));
       continue;
     }
     MoveEnds one = ends;
@@ -150,15 +164,17 @@ Status Unpack(Session& session, Client& client, const MoveEnds& ends,
     ONECOPY_ASSIGN_OR_RETURN(const FileCopyOptions now, deadline.Next());
     Result<Move> move = CopyFile(client, one, now);
     if (!move.ok()) return move.status().WithContext(Quote(path));
+    if (file.executable) ONECOPY_RETURN_IF_ERROR(MakeExecutable(path));
     summary.Add(*std::move(move), 1);
   }
   Json listed = Json::array();
-  for (const FileInSet& file : files) {
+  for (const FileInSet& file : set.files) {
     listed.push_back({{"name", file.name}, {"bytes", file.bytes}});
   }
   summary.End({{"files", std::move(listed)}});
   if (!session.json() && !session.quiet()) {
-    session.out() << files.size() << " files are in " << Printable(ends.destination.typed) << '\n';
+    session.out() << set.files.size() << " files are in " << Printable(ends.destination.typed)
+                  << '\n';
   }
   return OkStatus();
 }

@@ -303,18 +303,29 @@ TEST_CASE("a folder that was copied into a buffer comes back as a folder, from a
   Write(folder + "/a.bin", large);
   Write(folder + "/deep/er/b.txt", "small");
   Write(folder + "/empty", "");
+  Write(folder + "/deep/run.sh", "#!/bin/sh\n");
+  Write(folder + "/nothing", "");
+  namespace fs = std::filesystem;
+  for (const char* name : {"/deep/run.sh", "/nothing"})
+    fs::permissions(folder + name, fs::perms(0700));
+  fs::create_directories(folder + "/hollow/inside");
+  fs::create_directory(folder + "/deep/hollow");
   for (int i = 0; i < 200; ++i) {  // an index of more than its first 4096 bytes
     Write(folder + "/many/" + std::string(20, 'n') + std::to_string(i), std::to_string(i));
   }
   pair.east.Do({"cp", folder, "west:model", "--create"});
   const std::string back = pair.east.folder() / "back/here";
   const Json done = pair.east.Do({"cp", "west:model", back + "/", "--checksum", "--sync"});
-  CHECK(done.at("files").size() == 203);
+  CHECK(done.at("files").size() == 205);
   for (const Json& each : done.at("files")) {
     const std::string name = each.at("name");
     INFO(name);
     CHECK(ReadFile(back + "/" + name) == ReadFile(folder + "/" + name));
+    const bool executable = name == "deep/run.sh" || name == "nothing";
+    CHECK(executable == (::access((back + "/" + name).c_str(), X_OK) == 0));
   }
+  CHECK(fs::is_directory(back + "/hollow/inside"));
+  CHECK(fs::is_directory(back + "/deep/hollow"));
   // Into one that is there, what has these names is replaced; all as one file is what it was
   // before.
   Write(back + "/deep/er/b.txt", "changed");
@@ -359,6 +370,10 @@ TEST_CASE("a buffer without a sound index does not become a folder, and leads no
   refused(with("") + "x");
   refused(R"({"onecopy":"pack","version":2,"files":[]})");
   refused(with("7"));
+  refused(R"({"onecopy":"pack","version":1,"files":[],"folders":7})");
+  refused(R"({"onecopy":"pack","version":1,"files":[],"folders":[7]})");
+  refused(R"({"onecopy":"pack","version":1,"files":[],"folders":["../x"]})");
+  refused(with(std::string(3000, '[') + std::string(3000, ']')));
   refused(with(R"({"name":"a","offset":4096})"));
   refused(with(R"({"name":"a","offset":4096,"bytes":-1})"));
   refused(with(R"({"name":"a","offset":8000,"bytes":193})"));
