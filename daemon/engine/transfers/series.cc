@@ -294,9 +294,13 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
 
 void Series::Cancel(TransferId id, const Status& why) {
   const auto found = deciding_.find(id);
-  if (found == deciding_.end() || (found->second->ending && !found->second->outcome.ok())) return;
-  found->second->ending = true;
-  found->second->outcome = why;
+  if (found == deciding_.end()) return;
+  Deciding& deciding = *found->second;
+  const bool cancelled = deciding.ending && !deciding.outcome.ok();
+  // What is cancelled already waits for its parts no more once this node ends.
+  if (cancelled && !context_.ending) return;
+  if (!cancelled) deciding.outcome = why;
+  deciding.ending = true;
   CancelParts(id);
   ConcludeIfOver(id);
 }
@@ -313,6 +317,9 @@ void Series::CancelParts(const TransferId& id) {
       if (record->run != nullptr) record->run->Cancel(why);
       continue;
     }
+    // This node does not stay for an answer that may come in minutes, or never.
+    const auto deciding = deciding_.find(id);
+    if (context_.ending && deciding != deciding_.end()) deciding->second->under_way.erase(part);
     Result<PeerApi*> peer = peers_.Find(decider);
     if (!peer.ok()) continue;  // UNCONFIRMED ends it here
     (*peer)->Cancel(context_.node(), record->owner.uid, part, [](const auto&) {});

@@ -87,3 +87,46 @@ TEST_CASE("a node that stops is no destination any more, not even of a plan") {
   CHECK(answer->status().reason() == reasons::kDraining);
   rig.cluster.ReleaseCalls();
 }
+
+TEST_CASE("a node that stops does not wait for a series whose part a silent node decides") {
+  EngineCluster cluster({"east", "west"}, [](const std::string&, NodePlan& plan) {
+    plan.options.stall_timeout = plan.options.resume_for = std::chrono::hours(1);
+  });
+  EngineNode& east = cluster["east"];
+  EngineNode& west = cluster["west"];
+  const Principal in_east = east.Attach();
+  const Principal in_west = west.Attach();
+  REQUIRE_OK(east.CreateBuffer(in_east, "from", 65536));
+  REQUIRE_OK(west.CreateBuffer(in_west, "to", 65536));
+  SeriesRequest request;
+  request.source.file = "f";
+  request.destination = ParseEnd("west:to");
+  const auto series = east.Ask<TransferInfo>(
+      [&](ClientApi& api, auto reply) { api.OpenSeries(in_east, request, std::move(reply)); });
+  REQUIRE_OK(series);
+  TransferRequest part = Request("from", "west:to");
+  part.part_of = series->id;
+  cluster.HoldCalls("Prepare");
+  REQUIRE_OK(east.Start(in_east, part));
+  while (cluster.calls("Prepare") == 0) std::this_thread::yield();
+  const bool silent = GENERATE(false, true);  // or out of reach
+  CAPTURE(silent);
+  if (silent) {
+    cluster.HangCalls("Cancel");
+    cluster.HangCalls("Query");
+  } else {
+    cluster.Cut("east", "west");
+    cluster.Cut("west", "east");
+  }
+  SECTION("that goes on") { east.engine().Stop(); }
+  SECTION("that its client has cancelled") {
+    REQUIRE_OK(east.Ask<TransferInfo>([&](ClientApi& api, auto reply) {
+      api.EndSeries(in_east, {series->id, Status(Code::kCancelled, "R", "enough"), {}},
+                    std::move(reply));
+    }));
+    east.engine().Stop();
+  }
+  cluster.ReleaseCalls();
+  CHECK(GetTransfer(west, in_west, TransferId("none")).status().reason() ==
+        reasons::kTransferNotFound);
+}
