@@ -10,6 +10,8 @@ namespace onecopy::engine {
 namespace {
 
 constexpr std::chrono::seconds kIdleLimit{60};
+// Of one peer by one link: it reads by one, and those before it may not have ended yet.
+constexpr size_t kMostAccepted = 8;
 constexpr const char* kLoopback = "127.0.0.1";
 
 }  // namespace
@@ -158,7 +160,8 @@ ConnectReply Connections::Remember(const std::string& caller, const std::string&
   // life before this one.
   uint64_t number = os::RandomNumber();
   while (number == 0 || accepted_.contains(number)) ++number;
-  accepted_[number] = {caller, {link, accepted.connection}};
+  MakeRoomFor(caller, link);
+  accepted_[number] = {caller, next_serial_++, {link, accepted.connection}};
   accepted.connection->OnClosed([this, number](const Status& why) {
     context_.loop.Post([this, number, why] {
       if (accepted_.erase(number) > 0) answered_closed_(number, why);
@@ -168,6 +171,20 @@ ConnectReply Connections::Remember(const std::string& caller, const std::string&
   reply.answer = std::move(accepted.answer);
   reply.connection = number;
   return reply;
+}
+
+void Connections::MakeRoomFor(const std::string& peer, const std::string& link) {
+  size_t open = 0;
+  const Accepted* oldest = nullptr;
+  for (const auto& [number, one] : accepted_) {
+    if (one.peer != peer || one.serving.link != link || one.serving.connection->closed()) continue;
+    ++open;
+    if (oldest == nullptr || one.serial < oldest->serial) oldest = &one;
+  }
+  if (open < kMostAccepted) return;
+  const std::shared_ptr<Connection> replaced = oldest->serving.connection;
+  replaced->Close({Code::kUnavailable, reasons::kLinkDown,
+                   "node " + peer + " asked for newer connections of link " + link});
 }
 
 Result<Connections::Serving> Connections::FindAccepted(const std::string& caller,

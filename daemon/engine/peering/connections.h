@@ -75,6 +75,7 @@ class Connections {
   };
   struct Accepted {
     std::string peer;
+    uint64_t serial = 0;  // tells which one is older
     Serving serving;
   };
 
@@ -82,6 +83,8 @@ class Connections {
   void Ask(const Key& key, std::shared_ptr<Dialing> dial);
   ConnectReply Remember(const std::string& caller, const std::string& link,
                         Link::Accepted accepted);
+  // Closes the oldest of those that this peer has by this link, if they are as many as it can need.
+  void MakeRoomFor(const std::string& peer, const std::string& link);
   void Conclude(const Key& key, Result<std::shared_ptr<Connection>> connection, uint64_t number);
   Use MakeUse(const Key& key);
   void EndUse(const Key& key, uint64_t serial);

@@ -1,10 +1,13 @@
 // Connections that one end still believes in: what becomes of the transfers that rest on them.
+#include <algorithm>
 #include <atomic>
+#include <deque>
 
 #include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
 #include "tests/unit/engine/between.h"
+#include "tests/unit/engine/wild_reader.h"
 #include "transport/link/tcp/frame.h"
 
 using namespace onecopy;
@@ -156,6 +159,21 @@ TEST_CASE("a transfer that waits for its next try is cancelled as any other") {
   const TransferInfo ended = lossy.nodes.west.Wait(lossy.nodes.in_west, started->id);
   CHECK(ended.state == TransferState::kCancelled);
   CHECK(lossy.nodes.east.Wait(lossy.nodes.in_east, started->id).state == TransferState::kCancelled);
+}
+
+TEST_CASE("of connections that one peer opens in excess, the oldest are closed") {
+  Between nodes;
+  std::deque<WildReader> readers;
+  const auto open = [&] {
+    return std::count_if(readers.begin(), readers.end(),
+                         [](WildReader& one) { return !one.connection().closed(); });
+  };
+  for (int i = 0; i < 12; ++i) readers.emplace_back(nodes.cluster, "east", "west");
+  while (open() > 8) std::this_thread::yield();
+  CHECK(open() == 8);
+  for (int i = 0; i < 4; ++i) CHECK(readers[i].connection().closed());
+  CHECK_FALSE(readers[4].connection().closed());
+  REQUIRE_OK(readers.back().Prepare("east:a", 1000, 4096));
 }
 
 TEST_CASE("a source prepares anew for the ticket's destination alone, until that has everything") {
