@@ -95,6 +95,11 @@ class Journal {
     std::array<std::atomic<uint64_t>, kWords> words{};
   };
 
+ public:
+  // Of one journal, beside itself.
+  static constexpr uint64_t kBytes = sizeof(std::array<Slot, kEntries>) + LongEnds::kBytes;
+
+ private:
   std::unique_ptr<std::array<Slot, kEntries>> slots_;
   LongEnds long_ends_;
   OneWriterCount succeeded_;

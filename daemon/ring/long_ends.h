@@ -57,6 +57,7 @@ class LongEnds {
   }
 
   static constexpr uint64_t kPlaces = 512;
+  static constexpr uint64_t kBytes = kPlaces * sizeof(Entry);
 
  private:
   bool Any() const {

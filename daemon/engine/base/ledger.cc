@@ -50,7 +50,7 @@ constexpr std::array<Rule, kChargedKinds> kRules = {{
     {"ended transfers and requests", {}, nullptr, 0, 16, 4},
     {"files", "files", &Limits::files, 2 * kKiB},
     {"files by name", "files", &Limits::files_of_one},
-    {"rings", "rings", &Limits::rings, 64 * kKiB},
+    {"rings", "rings", &Limits::rings, kChargedOfARing},
     {"routes", "routes", &Limits::routes, 4 * kKiB},
     {"openings", "openings", &Limits::openings, 4 * kKiB},
     {"slabs", "slabs", &Limits::slabs, 4 * kKiB},

@@ -13,6 +13,7 @@
 #include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/sharing/borrowed_range.h"
+#include "daemon/log/line_limit.h"
 #include "daemon/ring/ring_thread.h"
 #include "transport/core/link.h"
 
@@ -57,6 +58,10 @@ struct ClientRing {
   std::array<bool, ring::kRoutes> used{};                 // places
   std::vector<Task> waiting;                              // for a place that becomes free
   std::array<uint64_t, ring::Journal::kEntries> filed{};  // by slot: the number, plus one
+  // Of long transfers.
+  static constexpr uint64_t kLinesPerSecond = 100;
+  log::LineLimit succeeded_lines{kLinesPerSecond};
+  log::LineLimit failed_lines{kLinesPerSecond};
 };
 
 }  // namespace onecopy::engine

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "daemon/engine/base/names.h"
+#include "daemon/log/log.h"
 #include "transport/core/duration.h"
 
 namespace onecopy::engine {
@@ -124,7 +126,18 @@ void RingReceipts::Tell(ClientRing& ring, const ring::Entry& entry) {
   // The other node of a push tells the buffer's watchers, and keeps the rate of the path.
   const bool here = route != ring.routes.end() && route->second.push.empty();
   if (outcome.ok() && here) NoteArrived(route->second, entry, record->info);
+  record->logged = (outcome.ok() ? ring.succeeded_lines : ring.failed_lines).Take();
+  if (record->logged) LogLeftOut(ring);
   transfers_.Conclude(*record, outcome);
+}
+
+void RingReceipts::LogLeftOut(ClientRing& ring) {
+  const uint64_t succeeded = ring.succeeded_lines.TakeLeftOut();
+  const uint64_t failed = ring.failed_lines.TakeLeftOut();
+  if (succeeded + failed == 0) return;
+  log::Write(failed > 0 ? log::Level::kWarning : log::Level::kInfo,
+             "transfers by a ring ended without lines of their own",
+             {{"owner", ring.owner.ToString()}, {"succeeded", succeeded}, {"failed", failed}});
 }
 
 void RingReceipts::NoteArrived(const RouteRecord& route, const ring::Entry& entry,

@@ -28,6 +28,9 @@ class RingReceipts {
   void File(ClientRing& ring, uint64_t number);
   // A long one that has just ended: files it, as if it had been asked for by gRPC.
   void Tell(ClientRing& ring, const ring::Entry& entry);
+  // How many of those have ended without lines of their own in the log, as too many do. Tell says
+  // it from time to time; once more at the ring's end.
+  static void LogLeftOut(ClientRing& ring);
   // All that have not been filed yet, the oldest first, as if they had been there all the time; no
   // more of an owner's than the table keeps.
   void FileAll(const std::vector<ClientRing*>& rings);

@@ -22,6 +22,9 @@ constexpr size_t kMaxDescriptions = ring::kRoutes + 256;
 constexpr size_t kPrefixBytes = 8;
 // About a quarter of a millisecond of the engine's time.
 constexpr uint64_t kLongEndsAtATime = 16;
+static_assert(sizeof(ring::Shared) + ring::Journal::kBytes + sizeof(ring::Journal) +
+                  sizeof(ClientRing) <=
+              kChargedOfARing);
 
 }  // namespace
 
@@ -378,6 +381,7 @@ void Rings::EndSession(const SessionId& session) {
 
 void Rings::Ended(const RingRef& ring) {
   TakeLongEnds(*ring);
+  RingReceipts::LogLeftOut(*ring);
   needs_.receipts.FileAll({ring.get()});
   AddRing(*ring, needs_.tally, true);
   by_prefix_.erase(ring->prefix);

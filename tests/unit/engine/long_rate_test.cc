@@ -7,6 +7,7 @@
 
 #include "tests/unit/engine/ring_of.h"
 #include "tests/unit/engine/spy_memory.h"
+#include "tests/unit/log/captured.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;
@@ -163,4 +164,32 @@ TEST_CASE("nor does one beside which the node moved something else") {
   ++*rig.released;
   rig.Reap(number);
   CHECK(rig.Node().path_rates.empty());
+}
+
+TEST_CASE(
+    "of very many long transfers by a ring the log has some lines, and the number of others") {
+  constexpr size_t kMany = 300;
+  const Captured captured;
+  {
+    LongRing rig;
+    REQUIRE_OK(log::SetLevel("info"));
+    for (size_t i = 0; i < kMany; ++i) rig.Move();
+    rig.ring.reset();
+    rig.east.Detach(rig.alice);
+    size_t lines = 0;
+    size_t told = 0;  // these, and those that the log says it has left out
+    const auto count = [&] {
+      lines = told = 0;
+      for (const std::string& line : captured.Lines()) {
+        lines += line.find("transfer ended") != std::string::npos ? 1 : 0;
+        const size_t at = line.find(" succeeded=");
+        if (at != std::string::npos) told += std::stoull(line.substr(at + 11));
+      }
+      told += lines;
+    };
+    // Whatever came too fast is told when the ring has ended.
+    for (count(); told < kMany; count()) std::this_thread::yield();
+    CHECK(lines >= 100);
+    CHECK(told == kMany);
+  }
 }

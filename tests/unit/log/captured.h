@@ -1,10 +1,10 @@
 // A log of the test's own.
 #pragma once
 
-#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/sinks/base_sink.h>
 
 #include <memory>
-#include <sstream>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,8 +16,7 @@ namespace onecopy::testing {
 class Captured {
  public:
   Captured() {
-    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_);
-    log::SetOutput(log::MakeTextOutput(std::move(sink)));
+    log::SetOutput(log::MakeTextOutput(sink_));
     (void)log::SetLevel("info");
   }
   ~Captured() {
@@ -27,16 +26,30 @@ class Captured {
   Captured(const Captured&) = delete;
   Captured& operator=(const Captured&) = delete;
 
-  // Whole lines, time and level included.
-  std::vector<std::string> Lines() const {
-    std::istringstream text(stream_.str());
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(text, line);) lines.push_back(line);
-    return lines;
-  }
+  // Whole lines, time and level included. Any thread.
+  std::vector<std::string> Lines() const { return sink_->Lines(); }
 
  private:
-  std::ostringstream stream_;
+  class Sink final : public spdlog::sinks::base_sink<std::mutex> {
+   public:
+    std::vector<std::string> Lines() {
+      const std::lock_guard lock(mutex_);
+      return lines_;
+    }
+
+   private:
+    void sink_it_(const spdlog::details::log_msg& record) override {
+      spdlog::memory_buf_t line;
+      formatter_->format(record, line);
+      lines_.emplace_back(line.data(), line.size());
+      if (lines_.back().ends_with('\n')) lines_.back().pop_back();
+    }
+    void flush_() override {}
+
+    std::vector<std::string> lines_;
+  };
+
+  const std::shared_ptr<Sink> sink_ = std::make_shared<Sink>();
 };
 
 }  // namespace onecopy::testing
