@@ -25,7 +25,7 @@ from ..core.node._connect import connect
 from ..core.node._node import Node
 from ..core.requests import _pieces
 from ..core.values import _numbers
-from ..core.values._errors import Error, InvalidArgument
+from ..core.values._errors import InvalidArgument
 from ..core.values._transfer import Transfer
 from ..core.values._values import Receipt
 from . import _tensors
@@ -361,16 +361,20 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
             self._check_open()
             self._check_transfer(local, remote, mutable=reads)
             work = OneCopyWork(limit)
+            node, buffer, offset, _ = local._memory._place.endpoint
+            here: _pieces.Place = (node, buffer, (offset or 0) + local._offset, local.size())
+            there: _pieces.Place = (remote.node, remote.buffer, remote.offset, local.size())
+            request = self._policy(_pieces.Ends([there if reads else here], [here if reads else there], []))
             if local.size() > 0:
                 self._pending[work] = local._memory
         if local.size() == 0:
             work._end(None, None)
         else:
-            node, buffer, offset, _ = local._memory._place.endpoint
-            here: _pieces.Place = (node, buffer, (offset or 0) + local._offset, local.size())
-            there: _pieces.Place = (remote.node, remote.buffer, remote.offset, local.size())
-            request = self._policy(_pieces.Ends([there if reads else here], [here if reads else there], []))
-            self._threads.submit(self._move, request, work)
+            try:
+                self._threads.submit(self._move, request, work)
+            except RuntimeError:  # closed meanwhile
+                self._forget_work(work)
+                raise
         if async_op:
             return work
         work.wait()
@@ -380,13 +384,15 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
         transfer, error = None, None
         try:
             transfer = Transfer(self._node._native, self._node._native.run(request, None, work.stop), None)
-        except (Error, RuntimeError) as failure:
+            self._receipts.add(transfer.receipt)
+        except Exception as failure:  # whatever it is, the waiting thread is told
             error = failure
+        self._forget_work(work)
+        work._end(transfer, error)
+
+    def _forget_work(self, work: OneCopyWork) -> None:
         with self._lock:
             self._pending.pop(work, None)
-        if transfer is not None:
-            self._receipts.add(transfer.receipt)
-        work._end(transfer, error)
 
 
 __all__ = ["OneCopyMemory", "OneCopyMemoryView", "OneCopyMutableMemoryView", "OneCopyRemoteBuffer", "OneCopyTransport",
