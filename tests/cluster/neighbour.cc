@@ -1,9 +1,10 @@
 // A user's program that keeps so many transfers of one size under way, and counts.
 //
-//   neighbour RUN_DIR FROM TO BYTES UNDER_WAY
+//   neighbour RUN_DIR FROM TO BYTES UNDER_WAY [by-call]
 //
 // FROM and TO are buffers that this user may use, as NODE:NAME or NAME, of 4 * BYTES or more (of
-// BYTES, where one is under way). It answers to lines on its standard input, with one line each:
+// BYTES, where one is under way). by-call: not by this client's ring. It answers to lines on its
+// standard input, with one line each:
 //
 //   begin     begins; answers when each of the transfers under way has ended once
 //   count     how many bytes transfers that have ended moved so far
@@ -43,8 +44,13 @@ onecopy::Endpoint End(const std::string& text, uint64_t offset, uint64_t bytes) 
 
 class Mover {
  public:
-  Mover(onecopy::Client& client, std::string from, std::string to, uint64_t bytes, int under_way)
-      : client_(client), from_(std::move(from)), to_(std::move(to)), bytes_(bytes) {
+  Mover(onecopy::Client& client, std::string from, std::string to, uint64_t bytes, int under_way,
+        bool by_call)
+      : client_(client),
+        from_(std::move(from)),
+        to_(std::move(to)),
+        bytes_(bytes),
+        by_call_(by_call) {
     for (int i = 0; i < under_way; ++i) times_.emplace_back();
   }
   void Begin() {
@@ -67,8 +73,9 @@ class Mover {
  private:
   [[noreturn]] void Run(size_t index, bool one) {
     const uint64_t at = one ? 0 : index % kRanges * bytes_;
-    const onecopy::TransferRequest request{.source = End(from_, at, bytes_),
-                                           .destination = End(to_, at, bytes_)};
+    onecopy::TransferRequest request{.source = End(from_, at, bytes_),
+                                     .destination = End(to_, at, bytes_)};
+    if (by_call_) request.deadline = std::chrono::hours(1);  // which rings do not keep
     while (true) {
       const auto began = std::chrono::steady_clock::now();
       const auto done = client_.RunTransfer(request);
@@ -87,6 +94,7 @@ class Mover {
   const std::string from_;
   const std::string to_;
   const uint64_t bytes_;
+  const bool by_call_;
   std::atomic<uint64_t> moved_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -97,11 +105,12 @@ class Mover {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 6) Fail("RUN_DIR FROM TO BYTES UNDER_WAY");
+  const bool by_call = count == 7 && std::string(arguments[6]) == "by-call";
+  if (count != 6 && !by_call) Fail("RUN_DIR FROM TO BYTES UNDER_WAY [by-call]");
   auto client = onecopy::Client::Connect({.run_dir = arguments[1], .program = "neighbour"});
   if (!client.ok()) Fail(client.status().ToString());
   Mover mover(*client, arguments[2], arguments[3], std::strtoull(arguments[4], nullptr, 10),
-              std::atoi(arguments[5]));
+              std::atoi(arguments[5]), by_call);
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string word;

@@ -6,12 +6,22 @@
 #include "tests/cluster/users.h"
 
 namespace onecopy::testing {
+namespace {
+
+std::vector<std::string> Arguments(const Node& node, const std::string& from, const std::string& to,
+                                   uint64_t bytes, int under_way, Neighbour::By by) {
+  std::vector<std::string> all = {node.run_dir(), from, to, std::to_string(bytes),
+                                  std::to_string(under_way)};
+  if (by == Neighbour::By::kCall) all.emplace_back("by-call");
+  return all;
+}
+
+}  // namespace
 
 Neighbour::Neighbour(uid_t uid, const Node& node, const std::string& from, const std::string& to,
-                     uint64_t bytes, int under_way)
+                     uint64_t bytes, int under_way, By by)
     : process_({.program = (ProgramFolder() / "support" / "neighbour").string(),
-                .arguments = {node.run_dir(), from, to, std::to_string(bytes),
-                              std::to_string(under_way)},
+                .arguments = Arguments(node, from, to, bytes, under_way, by),
                 .input_file = "",
                 .in_child = BecomeUser(uid)}) {}
 

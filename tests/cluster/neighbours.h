@@ -15,8 +15,9 @@ namespace onecopy::testing {
 // fails. One thread.
 class Neighbour {
  public:
+  enum class By { kAny, kCall };  // kAny: by its ring, where that serves
   Neighbour(uid_t uid, const Node& node, const std::string& from, const std::string& to,
-            uint64_t bytes, int under_way);
+            uint64_t bytes, int under_way, By by = By::kAny);
 
   // Returns when each of those under way has ended once.
   void Begin();

@@ -1,4 +1,4 @@
-// Long copies between host and GPU, from which other streams get their turn.
+// Long copies, from which other streams get their turn.
 #include <cstring>
 #include <thread>
 
@@ -12,7 +12,7 @@ constexpr uint64_t kLongBytes = (uint64_t{36} << 20) + 100;
 std::atomic<int> yields{0};
 std::atomic<uint64_t> longest{0};
 
-// Two long regions of host memory, and two of a GPU.
+// Long regions: two of host memory, two of a GPU, and one of another.
 class LongRig {
  public:
   LongRig() {
@@ -31,6 +31,7 @@ class LongRig {
     };
     gpu = rig_.Allocate(0, kLongBytes);
     other = rig_.Allocate(0, kLongBytes);
+    peer = rig_.Allocate(1, kLongBytes);
     yields = 0;
     longest = 0;
   }
@@ -46,11 +47,12 @@ class LongRig {
   const RegionRef back = HostRegion(Bytes(kLongBytes));
   RegionRef gpu;
   RegionRef other;
+  RegionRef peer;
 };
 
 }  // namespace
 
-TEST_CASE("copies of a ring let others have their turn each 8 MiB") {
+TEST_CASE("long copies of a ring let others have their turn") {
   LongRig rig;
   const auto way = [&](const RegionRef& from, const RegionRef& to) {
     auto made = rig.memory().PrepareLong(from, to);
@@ -78,7 +80,13 @@ TEST_CASE("copies of a ring let others have their turn each 8 MiB") {
   yields = 0;
   move(*inside, kLongBytes);
   CHECK(yields == 0);
-  move(*way(rig.other, rig.back), kLongBytes);
+  // To another GPU, each 32 MiB.
+  Prove(rig.memory(), rig.other, rig.peer);
+  yields = 0;
+  move(*way(rig.other, rig.peer), kLongBytes);
+  CHECK(yields == 1);
+  yields = 0;
+  move(*way(rig.peer, rig.back), kLongBytes);
   CHECK(yields == 4);
   CHECK(rig.Arrived());
 }

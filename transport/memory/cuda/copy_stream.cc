@@ -8,11 +8,23 @@
 namespace onecopy::cuda {
 namespace {
 
-// Between GPUs and inside one.
-constexpr uint64_t kMostOfACommand = uint64_t{64} << 20;
 // Shorter copies to a GPU travel inside the command, which the compute engine then runs: beside
 // another process's kernels they wait for 2 ms. In two rows they are a copy engine's, as quickly.
 constexpr uint64_t kInlineBelow = 32 << 10;
+constexpr uint64_t kInsideBytes = uint64_t{64} << 20;  // of one command, within a GPU
+
+uint64_t TurnBytes(Direction direction) {
+  switch (direction) {
+    case Direction::kToGpu:
+    case Direction::kFromGpu:
+      return CopyStream::kPcieTurnBytes;
+    case Direction::kToPeer:
+      return CopyStream::kPeerTurnBytes;
+    case Direction::kInside:
+      break;
+  }
+  return kInsideBytes;
+}
 
 }  // namespace
 
@@ -32,7 +44,7 @@ void CopyStream::Close() {
 }
 
 CUresult CopyStream::Copy(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
-  const uint64_t most = IsOverPcie(direction) ? kTurnBytes : kMostOfACommand;
+  const uint64_t most = TurnBytes(direction);
   CUresult error = CUDA_SUCCESS;
   for (uint64_t at = 0; error == CUDA_SUCCESS && at < bytes; at += most) {
     const uint64_t piece = std::min(most, bytes - at);
@@ -43,9 +55,10 @@ CUresult CopyStream::Copy(Direction direction, uintptr_t from, uintptr_t to, uin
 }
 
 CUresult CopyStream::Copy(Direction direction, const StridedCopy& copy) {
-  const bool rows = copy.count > 1 && copy.bytes <= kTurnBytes && copy.from_stride <= kMaxPitch &&
+  const uint64_t most = TurnBytes(direction);
+  const bool rows = copy.count > 1 && copy.bytes <= most && copy.from_stride <= kMaxPitch &&
                     copy.to_stride <= kMaxPitch;
-  const uint64_t at_once = !rows ? 1 : IsOverPcie(direction) ? kTurnBytes / copy.bytes : copy.count;
+  const uint64_t at_once = rows ? most / copy.bytes : 1;
   CUresult error = CUDA_SUCCESS;
   for (uint64_t i = 0; error == CUDA_SUCCESS && i < copy.count; i += at_once) {
     StridedCopy part = copy;
@@ -63,9 +76,9 @@ CUresult CopyStream::Copy(Direction direction, const StridedCopy& copy) {
 }
 
 CUresult CopyStream::Yield(Direction direction, uint64_t bytes) {
-  if (!IsOverPcie(direction)) return CUDA_SUCCESS;
+  if (direction == Direction::kInside) return CUDA_SUCCESS;
   since_yield_bytes_ += bytes;
-  if (since_yield_bytes_ <= kTurnBytes) return CUDA_SUCCESS;
+  if (since_yield_bytes_ <= TurnBytes(direction)) return CUDA_SUCCESS;
   since_yield_bytes_ = bytes;
   CUresult error = Record(yielded_);
   if (error == CUDA_SUCCESS) error = api_->StreamWaitEvent(other_, yielded_, 0);
