@@ -6,6 +6,12 @@ import threading
 OK, FAIL, SKIP = "ok", "FAIL", "skip"
 
 
+def _cut(text, length=400):
+    """In one line, for the totals: they may be all that is left of a long log."""
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[:length] + "…"
+
+
 def output(path, lines):
     """Shows what a failed program or check has written to `path`."""
     print("\n".join([f"     output, in {path}:", *(f"     > {line}" for line in lines)]), flush=True)
@@ -17,7 +23,7 @@ class Report:
     def __init__(self):
         self._lock = threading.Lock()
         self._counts = collections.Counter()
-        self._failed = []
+        self._failed = []  # names, each with why
         self._unsteady = []
 
     def suite(self, name):
@@ -28,7 +34,7 @@ class Report:
         with self._lock:
             self._counts[outcome] += 1
             if outcome == FAIL:
-                self._failed.append(name)
+                self._failed.append((name, _cut("; ".join([*([reason] if reason else []), *detail]))))
         self.show(outcome, name, reason, detail)
 
     def show(self, outcome, name, reason="", detail=()):
@@ -43,13 +49,13 @@ class Report:
         with self._lock:
             self._counts[FAIL] -= 1
             self._counts[OK] += 1
-            self._failed.remove(name)
+            self._failed.remove(next(each for each in self._failed if each[0] == name))
             self._unsteady.append(name)
 
     def finish(self):
         """Prints the totals as the last line. Returns the exit status."""
-        for name in self._failed:
-            print(f"failed: {name}")
+        for name, why in self._failed:
+            print(f"failed: {name}" + (f": {why}" if why else ""))
         for name in self._unsteady:
             print(f"unsteady: {name}: failed, and passed at a second attempt")
         print(f"{self._counts[OK]} passed, {self._counts[FAIL]} failed, {self._counts[SKIP]} skipped",
