@@ -212,7 +212,7 @@ Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies
             Quote(copies.destination) + " is not a whole buffer, and several files need one",
             "write NODE: for one buffer per file, or NODE:NAME for one buffer with an index"};
   }
-  const Pack pack = MakePack(std::move(set));
+  ONECOPY_ASSIGN_OR_RETURN(const Pack pack, MakePack(std::move(set)));
   std::optional<BufferInfo> made;
   if (copies.create) {
     ONECOPY_ASSIGN_OR_RETURN(made, MakeBuffer(client, destination, pack.bytes, *copies.create));

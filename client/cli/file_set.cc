@@ -20,11 +20,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxFiles = 65'536;
+constexpr size_t kMaxName = 4096;  // no path is longer
 constexpr uint64_t kFileAlignment = 64;
 constexpr uint64_t kIndexAlignment = 4096;
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxIndex = uint64_t{64} << 20;  // read at once; 65,536 names of 1 KB
-constexpr int kDeepest = 3;                         // in the index: the members of a file
 
 uint64_t RoundUp(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -111,8 +111,6 @@ Status AddFolder(const fs::path& folder, std::set<std::string>& folders, FileSet
     const fs::path& path = entry->path();
     const std::string name = path.lexically_relative(folder).generic_string();
     if (entry->is_directory(error) && !entry->is_symlink(error)) {
-      if (!IsUtf8(name)) return NotUtf8(path);
-      if (folders.size() >= kMaxFiles) return TooMany("folders");
       folders.insert(name);
       continue;
     }
@@ -125,6 +123,57 @@ Status AddFolder(const fs::path& folder, std::set<std::string>& folders, FileSet
     ONECOPY_RETURN_IF_ERROR(Add(path, name, set.files));
   }
   return error ? Failed(error, folder.string()) : OkStatus();
+}
+
+// What is a file, and also a folder that is listed or has something in it; empty: nothing is.
+std::string BothIn(const FileSet& set) {
+  struct Entry {
+    std::string_view name;
+    bool file = false;
+  };
+  std::vector<Entry> entries;
+  for (const FileInSet& file : set.files) entries.push_back({file.name, true});
+  for (const std::string& folder : set.folders) entries.push_back({folder, false});
+  // With '/' before all else, what is in a folder follows the folder.
+  const auto order = [](char c) {
+    return c == '/' ? 0 : static_cast<int>(static_cast<uint8_t>(c));
+  };
+  std::ranges::sort(entries, [&](const Entry& a, const Entry& b) {
+    return std::ranges::lexicographical_compare(a.name, b.name, {}, order, order);
+  });
+  for (size_t i = 1; i < entries.size(); ++i) {
+    const auto& [before, file] = entries[i - 1];
+    const auto& [name, other] = entries[i];
+    const bool inside = name.size() > before.size() && name[before.size()] == '/';
+    if (!name.starts_with(before)) continue;
+    if ((name == before && file != other) || (file && inside)) return std::string(before);
+  }
+  return {};
+}
+
+// Whether a text can be an index: JSON that is deeper, or has far more values, would take many
+// times its length of memory and time.
+bool IsModest(std::string_view text) {
+  constexpr int kDeepest = 3;                       // all, the list, a file
+  constexpr uint64_t kMostValues = 10 * kMaxFiles;  // a file has five
+  int depth = 0;
+  uint64_t values = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (quoted) {
+      i += c == '\\' ? 1 : 0;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kDeepest || ++values > kMostValues) return false;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    } else if (c == ',' && ++values > kMostValues) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::string IndexOf(const FileSet& set) {
@@ -197,7 +246,16 @@ Result<std::string> BufferNameOf(const FileInSet& file) {
                 "a letter or digit; or copy all into one buffer: DST as NODE:NAME");
 }
 
-Pack MakePack(FileSet set) {
+Result<Pack> MakePack(FileSet set) {
+  if (const std::string both = BothIn(set); !both.empty()) {
+    return Status(Code::kInvalidArgument, reasons::kNameTaken,
+                  Quote(both) + " would be a file and also a folder",
+                  "copy them one after the other, or rename one");
+  }
+  if (set.folders.size() > kMaxFiles) return TooMany("folders without files");
+  for (const std::string& folder : set.folders) {
+    if (!IsUtf8(folder)) return NotUtf8(folder);
+  }
   Pack pack;
   std::string text;
   // Offsets are part of the index before them: more room makes no digit fewer, so this ends.
@@ -205,6 +263,11 @@ Pack MakePack(FileSet set) {
        room = RoundUp(kLengthBytes + text.size(), kIndexAlignment)) {
     pack.bytes = Place(room, set.files);
     text = IndexOf(set);
+    if (text.size() > kMaxIndex) {
+      return Status(Code::kInvalidArgument, reasons::kBadEndpoint,
+                    "the names of the files and folders have more than 64 MiB",
+                    "copy them in several runs, or as one file (tar)");
+    }
     if (kLengthBytes + text.size() > room) continue;
     for (size_t i = 0; i < kLengthBytes; ++i) {
       pack.index += static_cast<char>(text.size() >> (8 * i) & 0xff);
@@ -233,12 +296,9 @@ Result<FileSet> ReadIndex(std::string_view index, uint64_t bytes) {
   };
   const uint64_t length = IndexBytes(index);
   if (length == 0 || length > index.size()) return bad("is cut off");
-  // What is deeper would take many times its length of memory.
-  const auto shallow = [](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
-    return depth <= kDeepest;
-  };
-  const auto json =
-      nlohmann::json::parse(index.substr(sizeof length, length - sizeof length), shallow, false);
+  const std::string_view text = index.substr(sizeof length, length - sizeof length);
+  if (!IsModest(text)) return bad("is not one that this version can read");
+  const auto json = nlohmann::json::parse(text, nullptr, false);
   const auto is = [](const nlohmann::json& object, const char* key, const auto& wanted) {
     const auto found = object.find(key);
     return found != object.end() && *found == wanted;
@@ -256,6 +316,7 @@ Result<FileSet> ReadIndex(std::string_view index, uint64_t bytes) {
   std::set<std::string> names;
   // Why it cannot be the name of something in a folder; empty if it can.
   const auto wrong = [&](const std::string& name) -> std::string {
+    if (name.size() > kMaxName) return "has a name of " + std::to_string(name.size()) + " bytes";
     const fs::path path(name);
     const bool outside = std::any_of(path.begin(), path.end(), [](const fs::path& part) {
       return part.empty() || part == "." || part == "..";
@@ -290,6 +351,9 @@ Result<FileSet> ReadIndex(std::string_view index, uint64_t bytes) {
     std::string name = each;
     if (const std::string why = wrong(name); !why.empty()) return bad(why);
     set.folders.push_back(std::move(name));
+  }
+  if (const std::string both = BothIn(set); !both.empty()) {
+    return bad("has " + Quote(both) + " as a file and also as a folder");
   }
   return set;
 }

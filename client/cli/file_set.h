@@ -51,7 +51,9 @@ struct Pack {
   std::string index;
   uint64_t bytes = 0;
 };
-Pack MakePack(FileSet set);
+// INVALID_ARGUMENT: NAME_TAKEN where something would be a file and also a folder, BAD_NAME for a
+// folder whose name is not UTF-8, BAD_ENDPOINT for too many.
+Result<Pack> MakePack(FileSet set);
 
 // How long the index is that begins so, without its padding: 8 bytes and its text. 0: no index
 // begins so.

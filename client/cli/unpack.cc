@@ -111,11 +111,12 @@ Status MakeEmpty(const fs::path& path, bool sync) {
 }
 
 // Who may read the file may also run it.
-Status MakeExecutable(const std::string& path) {
-  const os::UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+Status MakeExecutable(const std::string& path, bool sync) {
+  const os::UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat facts {};
-  if (!file || ::fstat(file.get(), &facts) != 0 ||
-      ::fchmod(file.get(), (facts.st_mode | (facts.st_mode & 0444) >> 2) & 07777) != 0) {
+  if (!file || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
+      ::fchmod(file.get(), (facts.st_mode | (facts.st_mode & 0444) >> 2) & 07777) != 0 ||
+      (sync && ::fsync(file.get()) != 0)) {
     return os::ErrnoStatus(errno, "making " + Quote(path) + " executable");
   }
   return OkStatus();
@@ -153,7 +154,7 @@ Status Unpack(Session& session, Client& client, const MoveEnds& ends,
     }
     if (file.bytes == 0) {
       ONECOPY_RETURN_IF_ERROR(MakeEmpty(path, options.sync));
-      if (file.executable) ONECOPY_RETURN_IF_ERROR(MakeExecutable(path));
+      if (file.executable) ONECOPY_RETURN_IF_ERROR(MakeExecutable(path, options.sync));
       continue;
     }
     MoveEnds one = ends;
@@ -164,7 +165,7 @@ Status Unpack(Session& session, Client& client, const MoveEnds& ends,
     ONECOPY_ASSIGN_OR_RETURN(const FileCopyOptions now, deadline.Next());
     Result<Move> move = CopyFile(client, one, now);
     if (!move.ok()) return move.status().WithContext(Quote(path));
-    if (file.executable) ONECOPY_RETURN_IF_ERROR(MakeExecutable(path));
+    if (file.executable) ONECOPY_RETURN_IF_ERROR(MakeExecutable(path, options.sync));
     summary.Add(*std::move(move), 1);
   }
   Json listed = Json::array();

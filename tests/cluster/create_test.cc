@@ -344,6 +344,36 @@ TEST_CASE("a folder that was copied into a buffer comes back as a folder, from a
   CHECK(ReadFile(pair.west.folder() / "west/empty").empty());
 }
 
+TEST_CASE("what would be a file and also a folder is not copied into one buffer") {
+  Pair pair;
+  const std::string here = pair.east.folder().path();
+  std::filesystem::create_directories(here + "/a/x/e");
+  Write(here + "/b/x", "file");
+  Write(here + "/c/x/e", "file");
+  for (const char* other : {"/a", "/c"}) {
+    INFO(other);
+    CheckRefused(pair.east.Run({"cp", here + other, here + "/b", "west:m", "--create"}), 2,
+                 "INVALID_ARGUMENT", "NAME_TAKEN");
+  }
+  CHECK(BuffersOf(pair.west) == 0);
+  pair.east.Do({"cp", here + "/a", here + "/b", "west:", "--create"});  // a buffer each
+  CHECK(BuffersOf(pair.west) == 1);
+}
+
+TEST_CASE("an index of more than a pack can have is refused before it is read as JSON") {
+  Pair pair;
+  const std::string target = pair.east.folder() / "target";
+  std::filesystem::create_directory(target);
+  std::string index = R"({"onecopy":"pack","version":1,"files":[{})";
+  for (int i = 0; i < 2'000'000; ++i) index += ",{}";
+  index += "]}";
+  std::string bytes(8, '\0');
+  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(index.size() >> 8 * i);
+  const std::string file = Write(pair.east.folder() / "index", bytes + index);
+  pair.east.Do({"cp", file, "b", "--create"});
+  CheckRefused(pair.east.Run({"cp", "b", target}), 2, "INVALID_ARGUMENT", "BAD_FORMAT");
+}
+
 TEST_CASE("a buffer without a sound index does not become a folder, and leads nowhere else") {
   Pair pair;
   const std::string target = pair.east.folder() / "target";
@@ -382,6 +412,12 @@ TEST_CASE("a buffer without a sound index does not become a folder, and leads no
     refused(with(R"({"name":")" + std::string(name) + R"(","offset":4096,"bytes":1})"));
   }
   refused(with(R"({"name":"a","offset":4096,"bytes":1},{"name":"a","offset":4096,"bytes":1})"));
+  refused(with(R"({"name":"a","offset":4096,"bytes":1},{"name":"a/b","offset":4096,"bytes":1})"));
+  refused(with(R"({"name":")" + std::string(4097, 'n') + R"(","offset":4096,"bytes":1})"));
+  refused(R"({"onecopy":"pack","version":1,"folders":["a"],"files":[)"
+          R"({"name":"a","offset":4096,"bytes":1}]})");
+  refused(R"({"onecopy":"pack","version":1,"folders":["a/b"],"files":[)"
+          R"({"name":"a!","offset":4096,"bytes":1},{"name":"a","offset":4096,"bytes":1}]})");
   // Links in the folder lead elsewhere.
   const std::string outside = pair.east.folder() / "outside";
   std::filesystem::create_directory(outside);

@@ -45,7 +45,7 @@ enum class Charged : uint8_t {
   kWatches,
   kRequestIds,
 };
-// What a ring takes at most: its shared memory, and the daemon's notes about it.
+// What a ring takes beside its routes: its shared memory, and the journal.
 inline constexpr uint64_t kChargedOfARing = uint64_t{400} << 10;
 inline constexpr size_t kChargedKinds = static_cast<size_t>(Charged::kRequestIds) + 1;
 

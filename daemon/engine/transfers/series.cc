@@ -234,7 +234,10 @@ void Series::Started(const TransferRecord& part) {
   const auto found = deciding_.find(part.info.part_of);
   if (found == deciding_.end()) return;
   found->second->started = true;
-  if (found->second->ending) CancelParts(found->first);
+  if (!found->second->ending) return;
+  const TransferId series = found->first;
+  CancelParts(series);
+  ConcludeIfOver(series);
 }
 
 std::optional<TransferInfo> Series::Find(const TransferId& id) const {
@@ -297,8 +300,8 @@ void Series::Cancel(TransferId id, const Status& why) {
   if (found == deciding_.end()) return;
   Deciding& deciding = *found->second;
   const bool cancelled = deciding.ending && !deciding.outcome.ok();
-  // What is cancelled already waits for its parts no more once this node ends.
-  if (cancelled && !context_.ending) return;
+  // What is cancelled already waits for its parts no more once this node stops.
+  if (cancelled && !context_.stopping) return;
   if (!cancelled) deciding.outcome = why;
   deciding.ending = true;
   CancelParts(id);
@@ -319,7 +322,7 @@ void Series::CancelParts(const TransferId& id) {
     }
     // This node does not stay for an answer that may come in minutes, or never.
     const auto deciding = deciding_.find(id);
-    if (context_.ending && deciding != deciding_.end()) deciding->second->under_way.erase(part);
+    if (context_.stopping && deciding != deciding_.end()) deciding->second->under_way.erase(part);
     Result<PeerApi*> peer = peers_.Find(decider);
     if (!peer.ok()) continue;  // UNCONFIRMED ends it here
     (*peer)->Cancel(context_.node(), record->owner.uid, part, [](const auto&) {});

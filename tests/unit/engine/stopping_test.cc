@@ -59,6 +59,38 @@ struct StoppingRig {
   }
 };
 
+// Two nodes, and a copy of a file in parts from east to west, of which the first has not begun.
+struct SeriesRig {
+  EngineCluster cluster{{"east", "west"}, [](const std::string&, NodePlan& plan) {
+                          plan.options.stall_timeout = plan.options.resume_for =
+                              std::chrono::hours(1);
+                        }};
+  EngineNode& east = cluster["east"];
+  EngineNode& west = cluster["west"];
+  Principal in_east = east.Attach();
+  Principal in_west = west.Attach();
+  TransferId series = Open();
+  TransferRequest part = Part();
+
+ private:
+  TransferId Open() {
+    REQUIRE_OK(east.CreateBuffer(in_east, "from", 65536));
+    REQUIRE_OK(west.CreateBuffer(in_west, "to", 65536));
+    SeriesRequest request;
+    request.source.file = "f";
+    request.destination = ParseEnd("west:to");
+    const auto opened = east.Ask<TransferInfo>(
+        [&](ClientApi& api, auto reply) { api.OpenSeries(in_east, request, std::move(reply)); });
+    REQUIRE_OK(opened);
+    return opened->id;
+  }
+  TransferRequest Part() const {
+    TransferRequest request = Request("from", "west:to");
+    request.part_of = series;
+    return request;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a node that stops is the source of nothing that has not begun") {
@@ -89,44 +121,52 @@ TEST_CASE("a node that stops is no destination any more, not even of a plan") {
 }
 
 TEST_CASE("a node that stops does not wait for a series whose part a silent node decides") {
-  EngineCluster cluster({"east", "west"}, [](const std::string&, NodePlan& plan) {
-    plan.options.stall_timeout = plan.options.resume_for = std::chrono::hours(1);
-  });
-  EngineNode& east = cluster["east"];
-  EngineNode& west = cluster["west"];
-  const Principal in_east = east.Attach();
-  const Principal in_west = west.Attach();
-  REQUIRE_OK(east.CreateBuffer(in_east, "from", 65536));
-  REQUIRE_OK(west.CreateBuffer(in_west, "to", 65536));
-  SeriesRequest request;
-  request.source.file = "f";
-  request.destination = ParseEnd("west:to");
-  const auto series = east.Ask<TransferInfo>(
-      [&](ClientApi& api, auto reply) { api.OpenSeries(in_east, request, std::move(reply)); });
-  REQUIRE_OK(series);
-  TransferRequest part = Request("from", "west:to");
-  part.part_of = series->id;
-  cluster.HoldCalls("Prepare");
-  REQUIRE_OK(east.Start(in_east, part));
-  while (cluster.calls("Prepare") == 0) std::this_thread::yield();
+  SeriesRig rig;
+  rig.cluster.HoldCalls("Prepare");
+  REQUIRE_OK(rig.east.Start(rig.in_east, rig.part));
+  while (rig.cluster.calls("Prepare") == 0) std::this_thread::yield();
   const bool silent = GENERATE(false, true);  // or out of reach
   CAPTURE(silent);
   if (silent) {
-    cluster.HangCalls("Cancel");
-    cluster.HangCalls("Query");
+    rig.cluster.HangCalls("Cancel");
+    rig.cluster.HangCalls("Query");
   } else {
-    cluster.Cut("east", "west");
-    cluster.Cut("west", "east");
+    rig.cluster.Cut("east", "west");
+    rig.cluster.Cut("west", "east");
   }
-  SECTION("that goes on") { east.engine().Stop(); }
+  SECTION("that goes on") { rig.east.engine().Stop(); }
   SECTION("that its client has cancelled") {
-    REQUIRE_OK(east.Ask<TransferInfo>([&](ClientApi& api, auto reply) {
-      api.EndSeries(in_east, {series->id, Status(Code::kCancelled, "R", "enough"), {}},
+    REQUIRE_OK(rig.east.Ask<TransferInfo>([&](ClientApi& api, auto reply) {
+      api.EndSeries(rig.in_east, {rig.series, Status(Code::kCancelled, "R", "enough"), {}},
                     std::move(reply));
     }));
-    east.engine().Stop();
+    rig.east.engine().Stop();
   }
-  cluster.ReleaseCalls();
-  CHECK(GetTransfer(west, in_west, TransferId("none")).status().reason() ==
+  rig.cluster.ReleaseCalls();
+  CHECK(GetTransfer(rig.west, rig.in_west, TransferId("none")).status().reason() ==
+        reasons::kTransferNotFound);
+}
+
+TEST_CASE("a node that stops does not wait for a series whose part begins only then") {
+  SeriesRig rig;
+  rig.cluster.HoldCalls("Start");
+  std::thread starting([&] { (void)rig.east.Start(rig.in_east, rig.part); });
+  while (rig.cluster.calls("Start") == 0) std::this_thread::yield();
+  std::thread stopping([&] { rig.east.engine().Stop(); });
+  // Refused from the task on in which all that runs is told to end.
+  TransferRequest plan = Request("from", "from");
+  plan.validate_only = true;
+  while (rig.east
+             .Ask<TransferInfo>([&](ClientApi& api, auto reply) {
+               api.CreateTransfer(rig.in_east, plan, {}, std::move(reply));
+             })
+             .status()
+             .reason() != reasons::kDraining) {
+    std::this_thread::yield();
+  }
+  rig.cluster.ReleaseCalls();
+  stopping.join();
+  starting.join();
+  CHECK(GetTransfer(rig.west, rig.in_west, TransferId("none")).status().reason() ==
         reasons::kTransferNotFound);
 }

@@ -56,8 +56,8 @@ CUresult CopyStream::Copy(Direction direction, uintptr_t from, uintptr_t to, uin
 
 CUresult CopyStream::Copy(Direction direction, const StridedCopy& copy) {
   const uint64_t most = TurnBytes(direction);
-  const bool rows = copy.count > 1 && copy.bytes <= most && copy.from_stride <= kMaxPitch &&
-                    copy.to_stride <= kMaxPitch;
+  const bool rows = copy.count > 1 && copy.bytes > 0 && copy.bytes <= most &&
+                    copy.from_stride <= kMaxPitch && copy.to_stride <= kMaxPitch;
   const uint64_t at_once = rows ? most / copy.bytes : 1;
   CUresult error = CUDA_SUCCESS;
   for (uint64_t i = 0; error == CUDA_SUCCESS && i < copy.count; i += at_once) {

@@ -372,8 +372,10 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
         else:
             try:
                 self._threads.submit(self._move, request, work)
-            except RuntimeError:  # closed meanwhile
+            except RuntimeError as failure:  # the interpreter ends, or has no room for a thread
+                work.cancel()  # another thread may find it yet
                 self._forget_work(work)
+                work._end(None, failure)
                 raise
         if async_op:
             return work
@@ -381,6 +383,8 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
         return 0
 
     def _move(self, request: _pieces.Request, work: OneCopyWork) -> None:
+        if work.is_completed():  # it was given up before it began
+            return
         transfer, error = None, None
         try:
             transfer = Transfer(self._node._native, self._node._native.run(request, None, work.stop), None)
