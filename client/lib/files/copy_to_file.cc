@@ -91,7 +91,10 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
   }
   // Until the daemon has confirmed it the copy can still fail, and what was there is left alone.
   ONECOPY_ASSIGN_OR_RETURN(FileCopy whole, windows->Complete());
-  ONECOPY_RETURN_IF_ERROR(output.Name());
+  if (Status named = output.Name(); !named.ok()) {
+    return named.WithContext("all bytes arrived by transfer " + whole.id.str() +
+                             ", but the file did not get its name");
+  }
   return whole;
 }
 
