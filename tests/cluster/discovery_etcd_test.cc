@@ -56,6 +56,12 @@ void WaitForGone(const Node& node, const std::string& peer) {
             [&] { return !Peers(node).contains(peer); });
 }
 
+// A node that joins calls the others, who may hear of it by etcd only after that.
+void WaitForDiscovered(const Node& node, uint64_t peers) {
+  WaitUntil(node.name() + " has discovered " + std::to_string(peers) + " nodes",
+            [&] { return Discovery(node).peers == peers; });
+}
+
 void WaitForConflict(const Node& node, const std::string& name, const std::string& other) {
   WaitUntil(node.name() + " at " + node.address() + " knows of two " + name, [&] {
     const auto conflicts = Conflicts(node);
@@ -97,6 +103,8 @@ TEST_CASE("nodes without any address of each other find each other by etcd and m
   Node north("north", Found(etcd));
   east.WaitForPeer("north");
   north.WaitForPeer("west");
+  WaitForDiscovered(east, 2);
+  WaitForDiscovered(west, 2);
   // One leaves: its entry goes with it, and it is not shown any more.
   REQUIRE(north.Stop() == 0);
   CHECK_FALSE(Has(etcd.Control({"get", "--prefix", "/onecopy/nodes/"}), "north"));
@@ -105,7 +113,7 @@ TEST_CASE("nodes without any address of each other find each other by etcd and m
   // And comes back.
   north.Restart();
   east.WaitForPeer("north");
-  CHECK(Discovery(east).peers == 2);
+  WaitForDiscovered(east, 2);
   CHECK(Discovery(east).kind == "etcd");
 }
 
