@@ -29,16 +29,11 @@ constexpr std::chrono::milliseconds kVanishedHeartbeat{500};
 }  // namespace
 
 struct Peers::Peer {
-  std::string name;
-  std::string address;
-  bool configured = false;  // its address is the configuration's
-  bool discovered = false;  // or it is discovered
-  bool vanished = false;    // it was, and has called or answered since then
-  bool hidden = false;      // likewise, but it does not answer
-  std::string found;        // where it was discovered; empty: it is not
-  std::string elsewhere;    // where it may be if it does not answer at its address
-  bool doubted = false;     // until it has answered there once more
-  std::string answered;     // the address at which it answered last
+  Peer(const std::string& called, const std::string& address) : name(called), where(address) {}
+
+  const std::string name;
+  Whereabouts where;
+  bool hidden = false;  // it has vanished, and does not answer
   std::unique_ptr<PeerApi> api;
   NodeState state = NodeState::kDisconnected;
   Status why;
@@ -71,9 +66,11 @@ void Peers::Start(const std::string& address) {
   for (const PeerOptions& options : context_.options.peers) {
     if (options.address.empty()) continue;
     Peer& peer = Ensure(options.name, options.address);
-    peer.configured = !options.discovered;
-    peer.discovered = options.discovered;
-    if (options.discovered) peer.found = options.address;
+    if (options.discovered) {
+      peer.where.Discover(options.address, false);
+    } else {
+      peer.where.Configure(options.address);
+    }
     Greet(peer);
   }
 }
@@ -91,10 +88,10 @@ void Peers::Configure(const std::vector<PeerOptions>& peers) {
   for (const auto& [name, peer] : peers_) {
     const auto found = addressed.find(name);
     const bool named = found != addressed.end();
-    peer->configured = peer->configured && named && !found->second->discovered;
+    if (!named || found->second->discovered) peer->where.ConfigureNoMore();
     if (!named && !admission_.Expects(name)) {
       gone.push_back(name);
-    } else if (!named && peer->discovered) {
+    } else if (!named && peer->where.discovered()) {
       Vanished(*peer);
     }
   }
@@ -116,13 +113,9 @@ void Peers::Configure(const std::vector<PeerOptions>& peers) {
 }
 
 void Peers::Configured(Peer& peer, const std::string& address) {
-  peer.configured = true;
-  peer.discovered = peer.vanished = false;
-  peer.elsewhere.clear();
-  peer.found.clear();
+  const bool moved = peer.where.Configure(address);
   Show(peer);
-  if (peer.address == address) return;
-  peer.address = address;
+  if (!moved) return;
   const Status why(Code::kUnavailable, reasons::kPeerDown,
                    "node " + peer.name + " has another address in the configuration now");
   SetState(peer, NodeState::kDisconnected, why);
@@ -132,27 +125,15 @@ void Peers::Configured(Peer& peer, const std::string& address) {
 
 void Peers::Discovered(Peer& peer, const std::string& address) {
   const bool was_hidden = peer.hidden;
-  peer.discovered = true;
-  peer.vanished = false;
-  peer.found = address;
+  const Whereabouts::Next next = peer.where.Discover(address, IsConnected(peer.name));
   Show(peer);
   if (was_hidden) peer.failures = 0;
-  if (peer.address == address) {
-    peer.elsewhere.clear();
-    return;
-  }
-  const bool is_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
-  if (std::exchange(peer.elsewhere, address) == address) return;
-  peer.doubted = is_up;
-  if (is_up) return Greet(peer);  // does it still answer where it was?
-  TryElsewhere(peer);
+  if (next == Whereabouts::Next::kAskHere) return Greet(peer);
+  if (next == Whereabouts::Next::kMoveOn) TryElsewhere(peer);
 }
 
 void Peers::Vanished(Peer& peer) {
-  peer.discovered = false;
-  peer.vanished = true;
-  peer.elsewhere.clear();
-  peer.found.clear();
+  peer.where.Vanish();
   if (!IsConnected(peer.name)) return Hide(peer);
   Greet(peer);  // is it still there?
 }
@@ -162,7 +143,7 @@ void Peers::Vanished(Peer& peer) {
 void Peers::Hide(Peer& peer) {
   if (std::exchange(peer.hidden, true)) return;
   log::Info("peer is gone: it is no longer discovered and does not answer",
-            {{"peer", peer.name}, {"address", peer.address}});
+            {{"peer", peer.name}, {"address", peer.where.address()}});
   peer.api.reset();
   peer.greeting = false;
   ++peer.attempt;
@@ -181,11 +162,12 @@ void Peers::Show(Peer& peer) {
   context_.loop.CancelTimer(std::exchange(peer.timer, 0));
 }
 
-void Peers::TryElsewhere(Peer& peer) {
-  peer.address = std::exchange(peer.elsewhere, {});
+bool Peers::TryElsewhere(Peer& peer) {
+  if (!peer.where.MoveOn()) return false;
   peer.failures = 0;
   Redial(peer);
   Schedule(peer, std::chrono::milliseconds(0));
+  return true;
 }
 
 void Peers::Forget(const std::string& name, const std::string& what) {
@@ -254,9 +236,7 @@ Introduction Peers::Introduce() const {
 Peers::Peer& Peers::Ensure(const std::string& name, const std::string& address) {
   std::unique_ptr<Peer>& peer = peers_[name];
   if (peer == nullptr) {
-    peer = std::make_unique<Peer>();
-    peer->name = name;
-    peer->address = address;
+    peer = std::make_unique<Peer>(name, address);
     peer->why =
         Status(Code::kUnavailable, reasons::kPeerDown, "node " + name + " has not answered yet");
   }
@@ -269,7 +249,7 @@ void Peers::TellAll() {
   }
 }
 
-void Peers::Dial(Peer& peer) { peer.api = dialer_.Dial(peer.name, peer.address); }
+void Peers::Dial(Peer& peer) { peer.api = dialer_.Dial(peer.name, peer.where.address()); }
 
 void Peers::Greet(Peer& peer) {
   if (stopped_ || peer.greeting || peer.hidden) return;
@@ -298,23 +278,22 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
     const bool was_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
     // A refused connection is news; a late answer may only mean that the machine is busy.
     const bool late = was_up && reply.status().code() == Code::kDeadlineExceeded;
-    const bool doubted = peer.vanished || peer.doubted;
-    if (late && !doubted && ++peer.misses < kMaxMisses) {
+    if (late && !peer.where.in_doubt() && ++peer.misses < kMaxMisses) {
       return Schedule(peer, context_.options.heartbeat);
     }
     return Missed(peer, NodeState::kDisconnected, reply.status());
   }
   peer.misses = 0;
-  peer.doubted = false;
+  peer.where.Heard();
   peer.heard = os::Clock::now();
   if (Status wrong = Learn(peer, std::move(reply->self)); !wrong.ok()) {
     return Missed(peer, NodeState::kIncompatible, wrong);
   }
-  namesakes_.Answered(name, peer.introduction.boot_id, peer.address, peer.greeting_since);
+  namesakes_.Answered(name, peer.introduction.boot_id, peer.where.address(), peer.greeting_since);
   if (!reply->namesake.empty()) {
     namesakes_.Told(context_.node(), address_, name, reply->namesake, os::Clock::now());
   }
-  if (!peer.discovered) peer.elsewhere.clear();
+  peer.where.Settle();
   peer.failures = 0;
   if (peer.introduction.draining) {
     SetState(peer, NodeState::kDraining,
@@ -322,27 +301,24 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
   } else {
     SetState(peer, NodeState::kConnected, OkStatus());
   }
-  Schedule(peer, peer.vanished ? std::min<std::chrono::milliseconds>(context_.options.heartbeat,
-                                                                     kVanishedHeartbeat)
-                               : context_.options.heartbeat);
+  Schedule(peer, peer.where.vanished() ? std::min<std::chrono::milliseconds>(
+                                             context_.options.heartbeat, kVanishedHeartbeat)
+                                       : context_.options.heartbeat);
 }
 
 void Peers::Missed(Peer& peer, NodeState state, const Status& why) {
   ++peer.failures;
   SetState(peer, state, why);
-  if (peer.vanished) return Hide(peer);
-  // What it says of itself counts no more than what was discovered.
-  if (peer.elsewhere.empty() && peer.address != peer.found) peer.elsewhere = peer.found;
-  if (!peer.elsewhere.empty()) return TryElsewhere(peer);
-  Schedule(peer, Backoff(peer));
+  if (peer.where.vanished()) return Hide(peer);
+  if (!TryElsewhere(peer)) Schedule(peer, Backoff(peer));
 }
 
 Status Peers::Learn(Peer& peer, Introduction introduction) {
   if (introduction.node != peer.name) {
-    return {
-        Code::kUnavailable, reasons::kPeerIncompatible,
-        "" + peer.address + " is node \"" + Printable(introduction.node) + "\", not " + peer.name,
-        "correct the address, or the name under [peers]"};
+    return {Code::kUnavailable, reasons::kPeerIncompatible,
+            "" + peer.where.address() + " is node \"" + Printable(introduction.node) + "\", not " +
+                peer.name,
+            "correct the address, or the name under [peers]"};
   }
   const bool restarted =
       !peer.introduction.boot_id.empty() && peer.introduction.boot_id != introduction.boot_id;
@@ -381,24 +357,23 @@ void Peers::SetState(Peer& peer, NodeState state, const Status& why) {
   if (is_up) {
     peer.told.clear();
     if (changed) {
-      log::Info(
-          "peer " + std::string(NodeStateName(state)),
-          {{"peer", peer.name}, {"address", peer.address}, {"version", peer.introduction.version}});
+      log::Info("peer " + std::string(NodeStateName(state)),
+                {{"peer", peer.name},
+                 {"address", peer.where.address()},
+                 {"version", peer.introduction.version}});
     }
   } else if (peer.told.size() < kMaxTold && peer.told.insert(why.ToString()).second) {
     // One that was never met has been in this state from the beginning.
     log::Warning("peer " + std::string(NodeStateName(state)),
-                 {{"peer", peer.name}, {"address", peer.address}, {"why", why.ToString()}});
+                 {{"peer", peer.name}, {"address", peer.where.address()}, {"why", why.ToString()}});
   }
   if (was_up && !is_up) {
     presence_.Lost(peer.name);
     if (listener_.lost) listener_.lost(peer.name);
   }
   if (is_up) presence_.Met(peer.name);
-  if (is_up) peer.answered = peer.address;
   // What is at an address where it never was says nothing of it.
-  if (why.reason() == reasons::kCertRejected && listener_.distrusted &&
-      peer.answered == peer.address) {
+  if (why.reason() == reasons::kCertRejected && listener_.distrusted && peer.where.answered()) {
     listener_.distrusted(peer.name, why);
   }
   if (!was_up && is_up && listener_.met) listener_.met(peer.name, false);
@@ -451,18 +426,16 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
   }
   Peer& peer = Ensure(caller, request.self.address);
   const bool is_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
-  const bool moved = !peer.configured && peer.address != request.self.address;
+  const bool moved = peer.where.IsNews(request.self.address);
   const bool restarted = peer.introduction.boot_id != request.self.boot_id;
   Show(peer);
   if (is_up && restarted) {
     namesakes_.Called(caller, request.self.boot_id, request.self.address, now);
     // Not before it is known that the one that was there does not answer any more.
-    if (moved) peer.elsewhere = request.self.address;
-    peer.doubted = moved;
-  } else if (moved && !is_up && (!peer.discovered || peer.failures > 0)) {
+    peer.where.Doubt(request.self.address);
+  } else if (moved && !is_up && (!peer.where.discovered() || peer.failures > 0)) {
     // What was discovered may be behind, and is tried again if this is wrong.
-    peer.elsewhere.clear();
-    peer.address = request.self.address;
+    peer.where.Follow(request.self.address);
     Redial(peer);
   }
   if (!request.namesake.empty()) {
@@ -491,7 +464,7 @@ Status Peers::DownStatus(const Peer& peer) const {
       why.reason() == reasons::kCertRejected || why.reason() == reasons::kAccessDenied;
   const bool named = why.message().find(peer.name) != std::string::npos;
   return {Code::kUnavailable, refused ? why.reason() : reasons::kPeerDown,
-          (named ? "" : "node " + peer.name + " (" + peer.address + ") does not answer: ") +
+          (named ? "" : "node " + peer.name + " (" + peer.where.address() + ") does not answer: ") +
               why.message(),
           why.remedy().empty() ? "check that onecopyd runs there; onecopy node ls lists the peers"
                                : why.remedy()};
@@ -571,7 +544,7 @@ NodeInfo Peers::DescribePeer(const Peer& peer) const {
   NodeInfo info;
   info.name = peer.name;
   info.state = peer.state;
-  info.address = peer.address;
+  info.address = peer.where.address();
   info.boot_id = peer.introduction.boot_id;
   info.protocol_min = peer.introduction.protocol_min;
   info.protocol_max = peer.introduction.protocol_max;
@@ -592,7 +565,7 @@ PeersFigures Peers::figures() const {
     ++figures.by_state[peer->state];
     // One that came by itself and has gone may be known for ever.
     const bool connected = IsConnected(name);
-    if (!connected && !peer->configured && !peer->discovered) continue;
+    if (!connected && !peer->where.configured() && !peer->where.discovered()) continue;
     if (figures.peers.size() >= kMaxPeersTold) continue;
     figures.peers.push_back({.name = name,
                              .connected = connected,

@@ -16,6 +16,7 @@
 #include "daemon/engine/peering/catalog.h"
 #include "daemon/engine/peering/namesakes.h"
 #include "daemon/engine/peering/presence.h"
+#include "daemon/engine/peering/whereabouts.h"
 
 namespace onecopy::engine {
 
@@ -109,8 +110,8 @@ class Peers {
   void Vanished(Peer& peer);
   void Hide(Peer& peer);
   void Show(Peer& peer);
-  // Has it dialled where else it may be, if anywhere; it does not answer where it was.
-  void TryElsewhere(Peer& peer);
+  // Has it dialled where else it may be; it does not answer where it was. False: nowhere.
+  bool TryElsewhere(Peer& peer);
   void Forget(const std::string& name, const std::string& why);
   void Greet(Peer& peer);
   void OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply);
