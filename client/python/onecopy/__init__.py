@@ -74,17 +74,17 @@ __path__ = _extend_path(__path__, __name__)  # so that onecopy.v1, which protoc 
 
 
 def doctor() -> Diagnosis:
-    """What keeps this machine from the one-copy path, whether or not a daemon runs."""
+    """Finds what keeps this machine from the one-copy path. Works with or without a running daemon."""
     return diagnose()
 
 
 def load(file: str | os.PathLike[str], *, node: Node | None = None, device: Any = None, **options: Any) -> Loaded:
-    """Node.load of that node or, without one, of this machine's (see connect)."""
+    """Calls Node.load of `node`; without a node, of this machine's node (see connect)."""
     return (node or connect()).load(file, device=device, **options)
 
 
 def save(file: str | os.PathLike[str], arrays: Any, *, node: Node | None = None, **options: Any) -> Saved:
-    """Node.save, likewise."""
+    """Calls Node.save of `node`; without a node, of this machine's node (see connect)."""
     return (node or connect()).save(file, arrays, **options)
 
 

@@ -1,4 +1,4 @@
-"""The same for asyncio: `node = await onecopy.aio.connect()`."""
+"""onecopy for asyncio: `node = await onecopy.aio.connect()`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .core.node._node import AsyncNode
 
 
 async def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 30.0, program: str = "") -> AsyncNode:
-    """As onecopy.connect."""
+    """Like onecopy.connect."""
     return AsyncNode(await _awaiting.call(lambda: _connect(run_dir, timeout=timeout, program=program)))
 
 

@@ -1,18 +1,17 @@
-"""Arrow's record batches: all their buffers in one shared memory, moved by one transfer, and read in place.
+"""Record batches of Arrow: all buffers of a batch lie in one shared memory, move by one transfer, and are read in place.
 
     placed = onecopy.arrow.place(node, batch)              # here: into shared memory
     ready = onecopy.arrow.empty(node, placed.layout)       # there: memory for one of the same layout
     node.transfer(placed.memory, ready.memory.endpoint())  # validity, offsets, values of every column at once
     ready.batch                                            # without a copy
 
-and files of Arrow's, whose buffers the daemon moves:
+Also files of Arrow, whose buffers the daemon moves:
 
     batches = onecopy.arrow.load(node, "table.arrow", columns=["id"])
     batches[0].batch                                       # in place; of a GPU's memory: layout and memory
     onecopy.arrow.save(node, "copy.arrow", batches)        # or a table, or columns: {"id": array of a GPU}
 
-Needs pyarrow.
-"""
+Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -59,15 +58,15 @@ class Placed:
 
     @property
     def batch(self) -> pyarrow.RecordBatch:
-        """What the memory has now, in place: it changes as the memory does, and keeps it."""
+        """The batch as the memory has it now, in place. It changes when the memory changes, and keeps the memory alive."""
         columns = [rebuild(field.type, part, self.memory)
                    for field, part in zip(self.layout.schema, self.layout.columns, strict=True)]
         return pyarrow.RecordBatch.from_arrays(columns, schema=self.layout.schema)
 
 
 def place(node: Node, batch: pyarrow.RecordBatch, name: str = "") -> Placed:
-    """Puts a batch into shared memory of this process: one copy, by the processor, which no receipt counts. What is made
-    there in the first place (Placed.batch of `empty`) needs none."""
+    """Copies a batch into shared memory of this process. The processor makes this one copy; no receipt counts it. Data that
+    you create in the memory of `empty` needs no such copy."""
     layout, laying = lay(batch)
     placed = empty(node, layout, name)
     target = placed.memory.memory
@@ -77,7 +76,7 @@ def place(node: Node, batch: pyarrow.RecordBatch, name: str = "") -> Placed:
 
 
 def empty(node: Node, layout: Layout, name: str = "") -> Placed:
-    """Room for a batch of this layout, for a transfer to fill."""
+    """Memory for a batch of this layout, which a transfer can fill."""
     return Placed(node.empty(max(1, layout.bytes), "uint8", name), layout)
 
 
@@ -93,8 +92,8 @@ class LoadedBatch:
 
     @property
     def batch(self) -> pyarrow.RecordBatch:
-        """In place, of memory of the host. Checked as far as that takes no look at the values: of a file that you do not
-        trust, see RecordBatch.validate(full=True) before anything else. Raises InvalidArgument (BAD_FORMAT)."""
+        """The batch in place, if it is in host memory. Its structure is checked, but not its values: for a file that you do
+        not trust, call RecordBatch.validate(full=True) first. Raises InvalidArgument (BAD_FORMAT)."""
         if not isinstance(self.memory, SharedArray):
             raise InvalidArgument("the batch is in memory of a GPU", "BAD_ARGUMENT",
                                   "make an array of it on that GPU, from memory.pointer and the layout")
@@ -112,26 +111,26 @@ class LoadedBatch:
 
 
 class LoadedBatches(tuple[LoadedBatch, ...]):
-    """What was loaded of a file."""
+    """The batches that were loaded from a file."""
 
     schema: pyarrow.Schema
     transfers: tuple[Transfer, ...]
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """What really happened to the bytes; empty where there were none."""
+        """The receipts of the transfers; empty if there were no bytes to move."""
         return tuple(each.receipt for each in self.transfers)
 
 
 def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] | None = None,
          batches: Iterable[int] | None = None, *, device: Any = None, pool: Pool | DevicePool | None = None,
          at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> LoadedBatches:
-    """Record batches of a file of Arrow's (IPC, Feather 2), of all columns or of some: their buffers, dictionaries
-    included, go into one memory as ranges of one request, each at a multiple of 64 bytes where it does in the file. Only
-    metadata touches the processor. Other arguments as Node.load's.
+    """Loads record batches of a file of Arrow (IPC, Feather 2), with all columns or some. Their buffers, including
+    dictionaries, move into one piece of memory, as ranges of one request. A buffer that is aligned to 64 bytes in the file
+    is also aligned there. The processor reads only metadata. Other arguments: see Node.load.
 
-    Raises NotFound for a column or batch that is not there; InvalidArgument (BAD_FORMAT) for a file that is not what it
-    should be, before anything moves; Unimplemented for compressed buffers, dictionaries in parts or inside nested columns,
+    Raises NotFound if a column or batch does not exist; InvalidArgument (BAD_FORMAT) if the file does not follow its
+    format, before anything moves; Unimplemented for compressed buffers, dictionaries in parts or inside nested columns,
     views, unions and run ends."""
     moves = _moving.options(at_most, checksum, deadline)
     room = _room.Room(node, device, pool)
@@ -157,15 +156,15 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
 
 def save(node: Node, file: str | os.PathLike[str], table: Any, *, sync: bool = False, at_most: int | None = None,
          checksum: bool = False, deadline: float | None = None) -> Saved:
-    """Writes a file of Arrow (IPC), without compression. `table`: a Table or RecordBatch of pyarrow, batches as `load` and
-    `place` return them, also of GPUs, a list of such, or columns by their names: arrays of one dimension, of the host or of
-    GPUs, and Columns. The daemon writes the buffers, one request for each memory that they lie in; schema and metadata
-    touch the processor. A slice is copied first. Arrays of a GPU are read as they are: synchronise first.
+    """Saves a file of Arrow (IPC), without compression. `table`: a Table or RecordBatch of pyarrow; batches that `load` or
+    `place` returned, also in GPU memory; a list of these; or columns by name: one-dimensional arrays in host or GPU memory,
+    and Columns. The daemon writes the buffers, with one request for each piece of memory that has some. The processor
+    writes schema and metadata. Slices are copied first. Does not wait for CUDA streams: synchronise first.
 
-    What gets the file's name has all; after a failure what was there still is, and nothing beside it. Arguments as
-    Node.save's. Raises InvalidArgument for columns of unlike lengths, batches of unlike schemas and buffers that are too
-    short; Unimplemented for what `load` does not take, and for dictionaries that change; ResourceExhausted (NO_SPACE) where
-    the disk is full."""
+    The file gets its name only at the end: a failed save leaves the old file intact and no new file. Other arguments: see
+    Node.save. Raises InvalidArgument for columns of different lengths, batches of different schemas and buffers that are
+    too short; Unimplemented for what `load` does not support, and for dictionaries that change; ResourceExhausted
+    (NO_SPACE) if the disk is full."""
     moves = _moving.options(at_most, checksum, deadline)
     name = _files._name(file)
     schema, batches = _given(table)

@@ -1,11 +1,10 @@
-"""Columns of ORC files, stream by stream, as they are in the file, for a decoder where they arrive.
+"""Columns of ORC files, stream by stream, with their bytes as they are in the file, for a decoder.
 
     chunks = onecopy.orc.load(node, "table.orc", columns=["id", "price"], stripes=[0, 1], device=0)
     for chunk in chunks:
         decode({each.kind: each.data for each in chunk.streams}, chunk.encoding, chunk.column.kind, chunks.codec)
 
-Only footers touch the processor. Needs pyarrow where these are compressed by another codec than ZLIB.
-"""
+The processor reads only footers. Needs pyarrow if footers are compressed by another codec than ZLIB."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
-    """What a column has of one kind in a stripe, in blocks that are compressed one by one."""
+    """The bytes of one kind that a column has in a stripe, in blocks that are compressed one by one."""
 
     kind: str  # "PRESENT", "DATA", "LENGTH", "DICTIONARY_DATA", "SECONDARY", …
     offset: int  # in the file
@@ -46,25 +45,25 @@ class Chunk:
 
 
 class ColumnStreams(tuple[Chunk, ...]):
-    """What was loaded, stripe by stripe, and column by column in each."""
+    """The loaded chunks, ordered by stripe and then by column."""
 
     rows: int
-    """Of the whole file."""
+    """The number of rows in the whole file."""
     columns: tuple[Column, ...]
     """All columns of the file, the root first."""
     codec: str
-    """Of the streams' blocks: "NONE", "ZLIB", "SNAPPY", "ZSTD", …"""
+    """The codec of the streams' blocks: "NONE", "ZLIB", "SNAPPY", "ZSTD", …"""
     block_bytes: int
-    """The most that a block has, once it is decompressed."""
+    """The largest size of a block after decompression."""
     transfers: tuple[Transfer, ...]
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """What really happened to the bytes; empty where there were none."""
+        """The receipts of the transfers; empty if there were no bytes to move."""
         return tuple(each.receipt for each in self.transfers)
 
     def column(self, path: str) -> list[Chunk]:
-        """Those of one column, one for each stripe."""
+        """The chunks of one column, one for each stripe."""
         return [each for each in self if each.column.path == path]
 
 
@@ -72,14 +71,14 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
          stripes: Iterable[int] | None = None, *, indexes: bool = False, device: Any = None,
          pool: Pool | DevicePool | None = None, at_most: int | None = None, checksum: bool = False,
          deadline: float | None = None) -> ColumnStreams:
-    """The streams of some columns, all of them where none is named: a path brings what is below it ("point" for point.x
-    and point.y), and the streams of what it is below, without which nothing says which elements are null. They share one
-    memory, and move as many ranges of one request. indexes: row indexes and Bloom filters, too. Other arguments as
-    Node.load's.
+    """Loads the streams of some columns; without names, of all. A name also stands for the columns below it ("point" for
+    point.x and point.y). The streams of the columns above it are loaded too, because they say which elements are null. All
+    streams share one piece of memory and move as ranges of one request. indexes: also load row indexes and Bloom filters.
+    Other arguments: see Node.load.
 
-    Raises NotFound for a column or stripe that is not there; InvalidArgument (BAD_FORMAT) for a file that is not what it
-    should be, before anything moves; Unimplemented for an encrypted one, and for footers compressed by LZO or Brotli. The
-    streams are not looked at."""
+    Raises NotFound if a column or stripe does not exist; InvalidArgument (BAD_FORMAT) if the file does not follow its
+    format, before anything moves; Unimplemented for an encrypted file and for footers compressed by LZO or Brotli. The
+    contents of the streams are not checked."""
     moves = _moving.options(at_most, checksum, deadline)
     room = _room.Room(node, device, pool)
     with _opened.OpenFile(file) as opened:

@@ -1,11 +1,10 @@
-"""Column chunks of Parquet files, as they are in the file, for a decoder where they arrive.
+"""Column chunks of Parquet files, with their bytes as they are in the file, for a decoder.
 
     chunks = onecopy.parquet.load(node, "table.parquet", columns=["id", "price"], row_groups=[0, 1], device=0)
     for chunk in chunks:
         decode(chunk.data, chunk.codec, chunk.column.physical_type, …)   # pages, as the format has them
 
-Only the footer touches the processor.
-"""
+The processor reads only the footer."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """The pages of one column in one row group: the dictionary's, where there is one, then the others, each with its
-    header of Thrift, compressed one by one."""
+    """The pages of one column in one row group: first the dictionary page, if there is one, then the others. Each page has
+    its Thrift header and is compressed by itself."""
 
     column: Column
     row_group: int
@@ -42,29 +41,29 @@ class Chunk:
 
 
 class ColumnChunks(tuple[Chunk, ...]):
-    """What was loaded, row group by row group, and column by column in each."""
+    """The loaded chunks, ordered by row group and then by column."""
 
     rows: int
-    """Of the whole file."""
+    """The number of rows in the whole file."""
     columns: tuple[Column, ...]
-    """All that the file has."""
+    """All columns of the file."""
     transfers: tuple[Transfer, ...]
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """What really happened to the bytes; empty where there were none."""
+        """The receipts of the transfers; empty if there were no bytes to move."""
         return tuple(each.receipt for each in self.transfers)
 
 
 def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] | None = None,
          row_groups: Iterable[int] | None = None, *, device: Any = None, pool: Pool | DevicePool | None = None,
          at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> ColumnChunks:
-    """The chunks of some columns, all of them where none is named: a leaf's path, or the beginning of several
-    ("point" for point.x and point.y). They share one memory, and move as many ranges of one request. Other arguments as
-    Node.load's.
+    """Loads the chunks of some columns; without names, of all. A name is a column's path, or the beginning of several paths
+    ("point" for point.x and point.y). All chunks share one piece of memory and move as ranges of one request. Other
+    arguments: see Node.load.
 
-    Raises NotFound for a column or row group that is not there; InvalidArgument (BAD_FORMAT) for a file that is not what
-    it should be, before anything moves; Unimplemented for an encrypted one. The pages are not looked at."""
+    Raises NotFound if a column or row group does not exist; InvalidArgument (BAD_FORMAT) if the file does not follow its
+    format, before anything moves; Unimplemented for an encrypted file. The contents of the pages are not checked."""
     moves = _moving.options(at_most, checksum, deadline)
     room = _room.Room(node, device, pool)
     with _opened.OpenFile(file) as opened:

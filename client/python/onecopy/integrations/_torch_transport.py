@@ -1,10 +1,9 @@
-"""The transport "onecopy" of torch.distributed, found by its entry point:
+"""The transport "onecopy" of torch.distributed, which torch finds by its entry point:
 
     from torch.distributed._transport import new_transport
     transport = new_transport("onecopy", "cpu")
 
-That interface of torch is private still, and may change.
-"""
+This interface of torch is still private and may change."""
 
 from __future__ import annotations
 
@@ -94,13 +93,13 @@ class OneCopyMemoryView:
 
 
 class OneCopyMutableMemoryView(OneCopyMemoryView):
-    """One that may be written."""
+    """A range of registered memory that may be written."""
 
     writable = True
 
 
 class OneCopyMemory:
-    """A registered tensor, kept until it is unregistered or its transport is closed."""
+    """A registered tensor. It is kept until it is unregistered or its transport is closed."""
 
     def __init__(self, transport: OneCopyTransport, tensor: Any) -> None:
         self._transport = transport
@@ -143,7 +142,7 @@ class OneCopyMemory:
 
 
 class OneCopyWork(_distributed.Work):  # type: ignore[misc]
-    """A transfer under way, with its receipt once it has ended. Any thread."""
+    """A transfer in progress; it has its receipt after the end. Any thread may use it."""
 
     def __init__(self, timeout: float | None) -> None:
         super().__init__()
@@ -156,11 +155,11 @@ class OneCopyWork(_distributed.Work):  # type: ignore[misc]
 
     @property
     def receipt(self) -> Receipt | None:
-        """None before the end, of a transfer that failed, and of no bytes."""
+        """The receipt. None before the end, after a failure, and if there were no bytes."""
         return None if self.transfer is None else self.transfer.receipt
 
     def cancel(self) -> None:
-        """Ends the transfer where it is: wait() then raises Cancelled."""
+        """Ends the transfer where it is. wait() then raises Cancelled."""
         self.stop.request()
 
     def is_completed(self) -> bool:
@@ -202,11 +201,10 @@ class OneCopyWork(_distributed.Work):  # type: ignore[misc]
 
 
 class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
-    """One-sided reads and writes of tensors on the CPU and on GPUs, by this node's daemon and that of its peer.
+    """One-sided reads and writes of tensors on the CPU and on GPUs, by the daemons of this node and of the peer's node.
 
-    run_dir: of the daemon, as for onecopy.connect; timeout: in seconds, for what says none; at_most: copies that every
-    transfer may take; path: a pattern of paths; checksum: compare both ends of every transfer. Any thread.
-    """
+    run_dir: see onecopy.connect; timeout: in seconds, for calls that give none; at_most: the largest number of copies of
+    each transfer; path: a pattern of paths; checksum: compare both ends of every transfer. Any thread may use it."""
 
     def __init__(self, device: Any = None, *, run_dir: str | os.PathLike[str] | None = None, timeout: float | None = 30.0,
                  at_most: int | None = None, path: str = "", checksum: bool = False) -> None:
@@ -232,7 +230,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
         return True
 
     def receipts(self) -> list[Receipt]:
-        """Of this transport's transfers, the newest last: at most 1,024."""
+        """The receipts of this transport's transfers, the newest last, at most 1,024."""
         return self._receipts.all()
 
     def bind(self, *, timeout: float | None = None) -> bytes:
@@ -241,7 +239,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
         return _write(id=self._id, node=self._node.name)
 
     def connect(self, peer_url: bytes, *, timeout: float | None = None) -> int:
-        """Raises where this node's daemon does not know that of the peer."""
+        """Raises if this node's daemon does not know the daemon of the peer."""
         _timeout(timeout)
         self._check_open()
         fields = _parse(peer_url, "what bind returned", id=str, node=str)
@@ -259,7 +257,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
         return self._peer is not None and not self._closing
 
     def register_memory(self, tensor: Any, *, timeout: float | None = None) -> OneCopyMemory:
-        """One registration for each allocation, which tensors of it share."""
+        """Tensors of one allocation share one registration."""
         _timeout(timeout)
         self._check_open()
         if not isinstance(tensor, _torch.Tensor):
@@ -284,7 +282,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
             return made
 
     def unregister_memory(self, memory: OneCopyMemory, *, timeout: float | None = None) -> None:
-        """Ends the daemon's knowledge of it, too, where no other tensor of the same allocation is registered."""
+        """Also ends the registration with the daemon, if no other tensor of the allocation is registered."""
         _timeout(timeout)
         with self._lock:
             self._check_open()
@@ -304,7 +302,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
         return self._start(local_buffer, remote_buffer, True, async_op, timeout)
 
     def close(self, *, timeout: float | None = None) -> None:
-        """Waits for what is under way, then ends every registration. After a TimeoutError it may be called again."""
+        """Waits for transfers in progress, then ends every registration. After a TimeoutError, you can call it again."""
         limit = _timeout(timeout, self._default_timeout)
         self._close_cuda_streams()
         deadline = None if limit is None else time.monotonic() + limit

@@ -48,17 +48,17 @@ received: Kept[Received] = Kept()
 
 
 def receipts() -> list[Received]:
-    """Of what this process, a worker, has received, the newest last: at most 1,024."""
+    """What this process, a worker, has received, the newest last, at most 1,024."""
     return received.all()
 
 
 def printed(_worker: object = None) -> list[str]:
-    """The receipts as text, for `llm.collective_rpc(onecopy.vllm.printed)`, which gives it to every worker."""
+    """The receipts as text, for `llm.collective_rpc(onecopy.vllm.printed)`, which runs it in every worker."""
     return [str(each) for each in receipts()]
 
 
 class Client(Protocol):
-    """What vLLM calls VLLMWeightSyncClient, and has for HTTP and for Ray: each call waits for all workers."""
+    """What vLLM calls VLLMWeightSyncClient; vLLM has one for HTTP and one for Ray. Each call waits for all workers."""
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any], /) -> None: ...
 
@@ -76,8 +76,9 @@ def _checked(what: str, bytes: int | None, *, least: int = 1) -> int | None:
 
 
 class Offer:
-    """Weights that workers may read until this is closed: `update_info` is what vLLM's update_weights takes. They must
-    stay as they are meanwhile. Their memory stays registered afterwards, for the next time, while it lives."""
+    """Weights that workers may read until this is closed. `update_info` is the argument of vLLM's update_weights. The
+    weights must stay as they are until then. Afterwards their memory stays registered, for the next round, while it lives.
+    """
 
     def __init__(self, node: Node, weights: Iterable[tuple[str, Any]]) -> None:
         named = list(weights)
@@ -97,15 +98,14 @@ class Offer:
 
 
 class Trainer:
-    """Sends weights to the workers behind a client. One thread at a time.
+    """Sends weights to the workers behind a client. Only one thread at a time may use it.
 
-    client: as vLLM's VLLMWeightSyncClient; None: call its methods yourself, with `init_info` and `offer`.
-    batch_bytes: offered at a time. None: all weights at once, as suits tensors that lie in memory anyhow; say a number
-    where the iterator makes them as it goes (FSDP's full_tensor).
-    room_bytes: that a worker reads at a time before it loads them; it has twice as much at most.
-    in_place: the weights are the workers' own parameters, by name, shape and type: read straight into them, without
-    load_weights. at_most, path, checksum: as of Node.transfer. run_dir: of the daemon, as for onecopy.connect.
-    """
+    client: what vLLM calls VLLMWeightSyncClient; None: you call its methods yourself, with `init_info` and `offer`.
+    batch_bytes: how much to offer at a time; None: all weights at once, which suits tensors that are already in memory. Set
+    it if the iterator makes tensors as it goes (FSDP's full_tensor). room_bytes: how much a worker reads at a time before
+    it loads it; the worker needs up to twice as much memory. in_place: the weights match the workers' own parameters in
+    name, shape and type, and are read straight into these, without load_weights. at_most, path, checksum: see
+    Node.transfer. run_dir: see onecopy.connect."""
 
     def __init__(self, client: Client | None = None, *, batch_bytes: int | None = None, room_bytes: int = ROOM_BYTES,
                  in_place: bool = False, at_most: int | None = None, path: str = "", checksum: bool = False,
@@ -125,7 +125,7 @@ class Trainer:
         return Offer(self._node, _named(weights))
 
     def send(self, weights: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
-        """A whole round: returns when all workers have the weights, which may change from then on."""
+        """A whole round. Returns when all workers have the weights; then you can change the weights."""
         if self._client is None:
             raise InvalidArgument("this trainer has no client to send with", "BAD_ARGUMENT",
                                   "create it with a client, or use offer()")

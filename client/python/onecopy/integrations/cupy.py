@@ -18,7 +18,7 @@ _cupy: Any = importlib.import_module("cupy")  # not for mypy, which would read a
 
 
 class Allocator:
-    """What CuPy allocates by; made by `use`."""
+    """The allocator that CuPy uses; made by `use`."""
 
     def __init__(self, pools: _hooks.DevicePools) -> None:
         self._pools = pools
@@ -26,8 +26,8 @@ class Allocator:
         self._set = False
 
     def __call__(self, size: int) -> Any:
-        """A MemoryPointer, for the current stream of the current GPU; as CuPy's own pool it has its memory back in the
-        order of that stream."""
+        """Allocates for the current stream of the current GPU. As with CuPy's own pool, the memory returns in the order of
+        that stream."""
         device = int(_cupy.cuda.device.get_device_id())
         if not self._pools.serves(device):
             return self._before(size)
@@ -38,11 +38,11 @@ class Allocator:
 
     @property
     def pools(self) -> dict[int, DevicePool]:
-        """Those that were made, by the GPU's number."""
+        """The pools so far, by the GPU's number."""
         return self._pools.made
 
     def set(self) -> Allocator:
-        """Makes CuPy allocate by it, on every thread."""
+        """Makes CuPy use this allocator, on every thread."""
         if not self._set:
             self._before = _cupy.cuda.get_allocator()
             _cupy.cuda.set_allocator(self)
@@ -50,7 +50,7 @@ class Allocator:
         return self
 
     def restore(self) -> None:
-        """Lets CuPy allocate as before. Arrays that there are keep their memory."""
+        """Makes CuPy allocate as before. Existing arrays keep their memory."""
         if self._set:
             _cupy.cuda.set_allocator(self._before)
             self._set = False
@@ -63,9 +63,9 @@ class Allocator:
 
 
 def use(node: Node | DevicePool | None = None, device: Any = None, **options: Any) -> Allocator:
-    """Makes CuPy allocate from pools of `node` (None: of onecopy.connect()'s), or from that pool; until restore(), or the
-    end of a `with`. `device`: the one GPU for that, on others CuPy allocates as before; None: all. `options`: as
-    Node.pool's. Raises ResourceExhausted, from the call that allocates, where a pool has no more."""
+    """Makes CuPy allocate from pools of `node` (None: of onecopy.connect()'s), or from a given pool; until restore(), or
+    the end of a `with` block. `device`: only for this GPU; CuPy allocates as before on others; None: all GPUs. `options`:
+    see Node.pool. If a pool has no more memory, the call that allocates raises ResourceExhausted."""
     return Allocator(_hooks.DevicePools(node, device, options)).set()
 
 

@@ -25,10 +25,10 @@ _default = _hooks.DevicePools(None, None, {})
 
 
 class Manager(_cuda.GetIpcHandleMixin, _cuda.HostOnlyCUDAMemoryManager):  # type: ignore[misc]
-    """Of one context: memory of a GPU is of the pool, memory of the host as Numba makes it.
+    """The memory manager of one context: GPU memory comes from the pool, host memory as usual in Numba.
 
-    Numba does not say which streams used an array that is dropped. So it goes back when the GPU has done all that it was
-    given, as with Numba's own memory, and like that not at once: a few at a time, and not within `defer_cleanup`.
+    Numba does not say which streams used an array that is dropped. So its memory returns when the GPU has finished all
+    queued work. As with Numba's own memory, this happens later, for a few arrays at a time, and not within `defer_cleanup`.
     """
 
     pools = _default
@@ -55,7 +55,7 @@ class Manager(_cuda.GetIpcHandleMixin, _cuda.HostOnlyCUDAMemoryManager):  # type
                                  "NOT_SHAREABLE", "use a transfer: node.transfer(array, …)")
 
     def get_memory_info(self) -> Any:
-        """Of the GPU, and what is free in the pool already."""
+        """The GPU's free and total memory; the free memory includes what is free in the pool."""
         known = _driver.NumbaCUDAMemoryManager.get_memory_info(self)
         pool = self.pools.made.get(int(self.context.device.id))
         if pool is None:
@@ -84,9 +84,9 @@ def _let_go(kept: list[_native.PoolPiece]) -> None:
 
 
 def use(node: Node | DevicePool | None = None, device: Any = None, **options: Any) -> type[Manager]:
-    """Makes Numba allocate from pools of `node` (None: of onecopy.connect()'s), or from that pool. To be called before
-    Numba first uses a GPU: contexts that there are keep their memory manager. `options`: as Node.pool's. Raises
-    ResourceExhausted, from the call that allocates, where a pool has no more."""
+    """Makes Numba allocate from pools of `node` (None: of onecopy.connect()'s), or from a given pool. Call this before
+    Numba first uses a GPU: existing contexts keep their memory manager. `options`: see Node.pool. If a pool has no more
+    memory, the call that allocates raises ResourceExhausted."""
     pools = _hooks.DevicePools(node, device, options)
     made = type("Manager", (Manager,), {"pools": pools, "__doc__": Manager.__doc__})
     _cuda.set_memory_manager(made)

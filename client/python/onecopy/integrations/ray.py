@@ -1,4 +1,4 @@
-"""Ray's Direct Transport by onecopy: tensors of torch go from actor to actor by the daemons of their nodes.
+"""onecopy as a transport of Ray's Direct Transport: the nodes' daemons move tensors of torch from actor to actor.
 
     import onecopy.ray
     onecopy.ray.register()                     # before a class names the transport, in the module that has the class
@@ -9,9 +9,8 @@
         def weights(self):
             return self.model.state_dict()
 
-The receiver reads the sender's memory; all tensors of an object are one transfer. What the sender returned stays as it is
-until Ray frees the object. Needs ray and torch.
-"""
+The receiver reads the sender's memory; all tensors of an object move by one transfer. The tensors that the sender returned
+must stay as they are until Ray frees the object. Needs ray and torch."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ _log = logging.getLogger("onecopy.ray")
 
 @dataclasses.dataclass(frozen=True)
 class Received:
-    """An object that this process has received by one transfer; very many tensors may take several."""
+    """An object that this process has received, by one transfer or, for very many tensors, by several."""
 
     object_id: str
     tensors: int
@@ -65,13 +64,12 @@ class Received:
 
 
 def register() -> None:
-    """Makes "onecopy" a tensor transport of Ray, for the classes that name it and the actors that this process makes from
-    now on. May be called again.
+    """Makes "onecopy" a tensor transport of Ray, for the classes that name it and the actors that this process creates from
+    now on. You can call it again.
 
-    Raises Unavailable, with what to do, where this node's daemon does not answer. Those of the actors' nodes are asked as
-    actors are: the first call of a method with this transport raises where one has none. Which daemon: $ONECOPY_RUN_DIR
-    of each process, else that of the machine.
-    """
+    Raises Unavailable, with a remedy, if this node's daemon does not answer. If an actor's node has no daemon, the first
+    call of a method with this transport raises. Each process uses the daemon of its $ONECOPY_RUN_DIR, else the daemon of
+    its machine."""
     _node().ping()
     known = _rdt_util.transport_manager_info.get(NAME)
     if known is None:
@@ -82,7 +80,7 @@ def register() -> None:
 
 
 def receipts() -> list[Received]:
-    """Of what this process has received, the newest last: at most 1,024. Ask an actor for those of an actor."""
+    """What this process has received, the newest last, at most 1,024. For what an actor has received, ask the actor."""
     return _received.all()
 
 

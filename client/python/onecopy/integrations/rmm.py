@@ -1,11 +1,10 @@
-"""A memory resource of RMM on a pool: what RAPIDS allocates is registered with the daemon already.
+"""A memory resource for RMM that uses a pool: the daemon already has what RAPIDS allocates.
 
     import onecopy.rmm, rmm
     rmm.mr.set_current_device_resource(onecopy.rmm.resource())
 
-RMM calls Python for each allocation, which takes some microseconds: put its own pool before it where that counts,
-rmm.mr.PoolMemoryResource(onecopy.rmm.resource(), initial_pool_size=…).
-"""
+RMM calls Python for each allocation, which takes some microseconds. To avoid that, put RMM's own pool before it:
+rmm.mr.PoolMemoryResource(onecopy.rmm.resource(), initial_pool_size=…)."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _mr: Any = importlib.import_module("rmm.mr")  # not for mypy, which would read a
 
 
 class Resource(_mr.CallbackMemoryResource):  # type: ignore[misc]
-    """Of one GPU; made by `resource`. Keeps the pool."""
+    """The memory resource of one GPU; made by `resource`. It keeps the pool."""
 
     def __init__(self, pool: DevicePool) -> None:
         native = pool._native
@@ -47,8 +46,9 @@ class Resource(_mr.CallbackMemoryResource):  # type: ignore[misc]
 
 
 def resource(node: Node | DevicePool | None = None, device: Any = None, **options: Any) -> Resource:
-    """On a pool of `node` (None: of onecopy.connect()'s), or on that pool. `device`: its GPU, None: the current one;
-    `options`: as Node.pool's. Raises MemoryError, from the call that allocates, where the pool has no more."""
+    """Makes a memory resource from a pool of `node` (None: of onecopy.connect()'s), or from a given pool. `device`: its
+    GPU; None: the current one; `options`: see Node.pool. If the pool has no more memory, the call that allocates raises
+    MemoryError."""
     return Resource(_hooks.DevicePools(node, device, options).first())
 
 

@@ -1,4 +1,4 @@
-"""torch's memory from a pool: what an ordinary program allocates is registered with the daemon already.
+"""torch allocates from a pool of onecopy, so the daemon already has what an ordinary program allocates.
 
     import onecopy, onecopy.torch, torch
     pool = onecopy.torch.pool()                    # a torch.cuda.MemPool
@@ -6,10 +6,9 @@
         model = Model().cuda()
     onecopy.connect().transfer(model.weight, "west:weight")     # no registration
 
-torch divides what it has of the pool, in segments, as it does with its own memory, and gives it back with empty_cache().
-In use_mem_pool only the calling thread allocates from the pool; gradients are allocated by threads of autograd, but under
-torch.autograd.set_multithreading_enabled(False).
-"""
+torch takes segments from the pool, divides them as it divides its own memory, and returns them with empty_cache(). Inside
+use_mem_pool, only the calling thread allocates from the pool. Autograd allocates gradients on its own threads, unless you
+use torch.autograd.set_multithreading_enabled(False)."""
 
 from __future__ import annotations
 
@@ -42,16 +41,16 @@ def pool(node: Node | DevicePool | None = None, device: Any = None, **options: A
 
 
 def allocator(node: Node | DevicePool | None = None, device: Any = None, **options: Any) -> Any:
-    """A CUDAPluggableAllocator for torch.cuda.memory.change_current_allocator, before torch has allocated anything: all
-    its memory on `device` is of the pool then, piece by piece, and it raises (MemoryError or RuntimeError with the
-    reason) where that has no more. torch has no statistics, no graphs and no MemPool of it: `pool` is what to use where
-    not all has to be of onecopy. Arguments as `pool`'s; another GPU takes another call."""
+    """Makes a CUDAPluggableAllocator for torch.cuda.memory.change_current_allocator. Call it before torch has allocated
+    anything: torch then takes all its memory on `device` from the pool, tensor by tensor. If the pool has no more memory,
+    the allocation raises MemoryError or RuntimeError with the reason. torch has no statistics, graphs or MemPool with it:
+    use `pool` if not all memory must come from onecopy. Arguments: see `pool`. Another GPU needs another call."""
     _install(node, device, options)
     return _allocator("onecopy_torch_malloc_or_throw")
 
 
 def device_pool(device: Any = None) -> DevicePool:
-    """That which torch has its memory of on a GPU (None: the current one)."""
+    """The onecopy pool from which torch takes its memory on a GPU (None: the current one)."""
     number = _number(device)
     with _lock:
         found = _pools.get(number)
@@ -61,13 +60,13 @@ def device_pool(device: Any = None) -> DevicePool:
 
 
 def statistics(device: Any = None) -> PoolStatistics:
-    """Of that pool. What torch keeps for itself is in use here: torch.cuda.empty_cache() gives it back, and
-    device_pool().trim() the slabs that are free then."""
+    """The statistics of that pool. Memory that torch caches counts as in use: torch.cuda.empty_cache() returns it to the
+    pool, and device_pool().trim() then returns free slabs."""
     return device_pool(device).statistics
 
 
 def blocks() -> int:
-    """How many pieces of pools torch has, in all: segments of a MemPool, or tensors of the allocator."""
+    """How many blocks of pools torch has, in all: segments of MemPools, or tensors of the allocator."""
     return _native.torch_hooks()[0]
 
 
@@ -77,12 +76,12 @@ def failures() -> int:
 
 
 def last_error() -> str:
-    """Why torch's last allocation failed; empty: none has."""
+    """Why torch's last allocation failed; empty if none has."""
     return _native.torch_hooks()[2]
 
 
 def release(device: Any = None) -> None:
-    """Releases a GPU's pool: torch gets no more memory of it. What it has stays, and goes back as it is freed."""
+    """Releases a GPU's pool. torch gets no more memory from it; what torch has stays, and returns as it is freed."""
     number = _number(device)
     with _lock:
         _native.set_torch_pool(number, None)

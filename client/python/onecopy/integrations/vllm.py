@@ -1,14 +1,13 @@
-"""Weights for vLLM by onecopy: of a model's files as it starts, and of a trainer into the workers of one that runs.
+"""onecopy for vLLM: it loads a model's files at the start, and sends a trainer's weights to the workers of a running vLLM.
 
     vllm serve MODEL --load-format onecopy --weight-transfer-config '{"backend": "onecopy"}'
 
-vLLM finds the loader and the engine by the wheel's entry point. The trainer, which needs no vLLM of its own:
+vLLM finds the loader and the engine by the wheel's entry point. The trainer does not need vLLM:
 
     trainer = onecopy.vllm.Trainer(client)             # VLLMWeightSyncClient: HTTPVLLMWeightSyncClient(URL), …
     trainer.send(model.named_parameters())             # as often as wanted
 
-Every worker reads the trainer's memory, by as few transfers as can be. Needs torch; vLLM from 0.24 on.
-"""
+Every worker reads the trainer's memory, by as few transfers as possible. Needs torch, and vLLM 0.24 or later."""
 
 from __future__ import annotations
 
@@ -32,8 +31,9 @@ from ._vllm_rounds import (
 
 
 def register() -> None:
-    """Makes "onecopy" a load format of vLLM's and a backend of its weight transfer, in this process. vLLM calls it in each
-    of its own, by the entry point; a vLLM that does not have the one or the other is left as it is. May be called again."""
+    """Makes "onecopy" a load format of vLLM and a backend of its weight transfer, in this process. vLLM calls this in each
+    of its processes, by the entry point. If a version of vLLM lacks one of the two, it stays as it is. You can call it
+    again."""
     _register_loader()
     _register_engines()
 

@@ -1,4 +1,4 @@
-"""Arrays in memory of other processes, and of the daemon, used in place."""
+"""Arrays in memory of other processes or of the daemon, used in place."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 
 
 class MappedArray(TypedArray):
-    """A buffer's memory as an array, without a copy; made by Node.map.
+    """The memory of a buffer as an array, without a copy; made by Node.map.
 
-    In host memory: numpy.asarray(array), torch.from_dlpack(array), memoryview(array.memory). On a GPU:
-    torch.from_dlpack, cupy.asarray, or any library that knows __cuda_array_interface__; kernels use the memory where it lies.
+    In host memory: numpy.asarray(array), torch.from_dlpack(array), memoryview(array.memory). On a GPU: torch.from_dlpack,
+    cupy.asarray, or any package that supports __cuda_array_interface__; kernels use the memory in place.
 
-    Each of these is a view that keeps the memory mapped. close() gives no further ones; the memory is unmapped, and the
-    daemon told so, with the last of them. A view by __cuda_array_interface__ keeps this array instead, so that close()
-    cannot see its end: from the first one on the memory stays until this array goes.
+    Each of these is a view that keeps the memory mapped. After close(), the array makes no more views; the memory is
+    unmapped, and the daemon informed, with the last view. A view by __cuda_array_interface__ keeps this array instead, so
+    close() cannot know when it ends: the memory then stays mapped until this array is gone.
 
-    The daemon may take the memory back: see check().
-    """
+    The daemon can revoke the mapping: see check()."""
 
     def __init__(self, native: _native.Mapped, shape: tuple[int, ...], dtype: _dtypes.DType,
                  strides: tuple[int, ...] | None = None, *, plain: bool = False) -> None:
@@ -45,7 +44,7 @@ class MappedArray(TypedArray):
 
     @property
     def buffer(self) -> Buffer:
-        """As it was when it was mapped."""
+        """The buffer as it was when it was mapped."""
         return self._buffer
 
     @property
@@ -55,45 +54,46 @@ class MappedArray(TypedArray):
 
     @property
     def device(self) -> int | None:
-        """The GPU that uses it, as this process numbers them; None for host memory."""
+        """The GPU that uses the memory, by its number in this process; None for host memory."""
         return self._device
 
     @property
     def memory(self) -> memoryview:
-        """Its bytes, of host memory; of an array with gaps from its first to its last one."""
+        """The bytes, for host memory. For an array with gaps: from its first byte to its last."""
         exporter: Any = self._open()  # with a slot for views, which types do not show
         gaps = self._apart is not None
         return memoryview(exporter)[:_arrays.span(self._dtype.itemsize, self._shape, self.strides) if gaps else self.nbytes]
 
     @property
     def valid(self) -> bool:
-        """Whether it may still be used; False once closed. One system call."""
+        """Whether you may still use the memory; False once closed. Takes one system call."""
         return self._native is not None and self._native.valid
 
     def check(self) -> None:
-        """Raises why it may not be used any more: its owner has died (OWNER_DIED), the buffer was removed
-        (BUFFER_NOT_FOUND), the right to it has ended (NOT_OWNER, GRANT_EXPIRED), the daemon ends (DRAINING) or has gone
-        (DAEMON_UNREACHABLE). Close it then, and drop its views: nothing but that takes the memory away."""
+        """Raises an error if you may no longer use the memory, with the reason: its owner's process has ended (OWNER_DIED),
+        the buffer was removed (BUFFER_NOT_FOUND), the right has ended (NOT_OWNER, GRANT_EXPIRED), the daemon is ending
+        (DRAINING) or has ended (DAEMON_UNREACHABLE). Then close the array and drop its views: nothing else unmaps the
+        memory."""
         self._open().check()
 
     @property
     def revocation_fd(self) -> int:
-        """A descriptor that can be read from then on that `valid` is False: for select, or a loop's add_reader. Do not
-        read it; it stays this array's."""
+        """A descriptor that becomes readable when `valid` becomes False: for select, or a loop's add_reader. Do not read
+        from it and do not close it."""
         return self._open().revocation_fd
 
     def endpoint(self, offset: int | None = None, bytes: int | None = None) -> Endpoint:
-        """A range of its bytes, for a transfer."""
+        """A range of the bytes, for a transfer."""
         return self._buffer.endpoint(offset, bytes)
 
     def numpy(self) -> _Array:
-        """The same memory as an array of NumPy."""
+        """The same memory as a NumPy array."""
         import numpy
 
         return numpy.asarray(self)
 
     def close(self) -> None:
-        """Unmaps it, or has the last view do so. GPU work on it must have ended. Safe to repeat."""
+        """Unmaps the memory, now or with the last view. GPU work on it must have ended. You can call it again."""
         self._native = None
 
     def __enter__(self) -> MappedArray:

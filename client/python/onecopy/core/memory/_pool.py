@@ -1,4 +1,4 @@
-"""Pools: arrays of the host or of a GPU that lie in few buffers."""
+"""Pools: arrays in host or GPU memory that lie in a few large buffers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _LEGACY, _NO_ORDER = 1, -1  # streams, as the array API and the CUDA array inter
 
 @dataclasses.dataclass(frozen=True)
 class PoolStatistics:
-    """What a pool has (bytes_managed: of its slabs, managed memory, for which the GPU had no room; bytes_in_use: rounded
-    up to the alignment of 256, bytes_asked: as asked for; largest_free: what an array can have without a new slab), and
-    what it has done since it was made (from_recent: arrays in memory that was freed just before, from_others: in what
-    another stream had freed; synchronized: waits of the host for the GPU; grown, trimmed: slabs)."""
+    """What a pool has, and what it has done since it was made. bytes_managed: how much of the slabs is managed memory,
+    because the GPU was full; bytes_in_use: rounded up to multiples of 256; bytes_asked: without this rounding;
+    largest_free: the largest array that needs no new slab; from_recent: arrays in memory that the same stream had freed
+    last; from_others: arrays in memory that another stream had freed; synchronized: how often the host waited for the GPU;
+    grown, trimmed: slabs added and returned."""
 
     slabs: int
     bytes_reserved: int
@@ -46,7 +47,7 @@ class PoolStatistics:
 
 
 class PoolArray(_ranges.PoolRange, _shared.SharedArray):
-    """As a SharedArray, but a range of a pool's slab: its memory goes back to the pool with its last view."""
+    """Like a SharedArray, but a range of a pool's slab. Its memory returns to the pool with its last view."""
 
     def __init__(self, pool: Pool, piece: _native.PoolPiece, shape: tuple[int, ...], dtype: _dtypes.DType) -> None:
         self._pool: Pool = pool
@@ -55,23 +56,22 @@ class PoolArray(_ranges.PoolRange, _shared.SharedArray):
         self._dtype = dtype
 
     def close(self) -> None:
-        """Does nothing: the memory goes back to the pool with its last view."""
+        """Does nothing: the memory returns to the pool with its last view."""
 
 
 class DeviceArray(_ranges.PoolRange):
-    """An array in memory of a GPU, for work that is given to its stream from then on.
+    """An array in GPU memory, for work that is queued on its stream from then on.
 
-    What it is for others: torch.from_dlpack(array), cupy.from_dlpack(array), jax.dlpack.from_dlpack(array), or by the
-    CUDA array interface. All share the memory, which goes back to the pool with the last of them, in the order of the
-    array's stream. What other streams do with it is waited for, too:
+    Other packages use it with torch.from_dlpack(array), cupy.from_dlpack(array), jax.dlpack.from_dlpack(array), or the CUDA
+    array interface. All views share the memory. It returns to the pool with the last view, in the order of the array's
+    stream. The pool also waits for other streams that use the memory:
 
-    - a stream that DLPack was asked for begins after the array's, and the array's goes on after that. Only the default
-      stream, or one that `record_stream` was given, is waited for on the GPU; for others the host waits as the memory
-      goes back, since they may have been destroyed by then;
-    - by the CUDA array interface: its stream is unknown, so the host waits.
+    - A stream for which a package asked DLPack: it begins after the array's stream, and later the array's stream continues
+      after it. The GPU waits for the default stream and for streams given to `record_stream`. For others, the host waits
+      when the memory returns, because these streams may have been destroyed by then.
+    - A stream that uses the CUDA array interface: the pool does not know it, so the host waits.
 
-    `free(stream=…)` spares that wait: it says which stream is the last.
-    """
+    `free(stream=…)` avoids that wait: it says which stream used the array last."""
 
     def __init__(self, pool: DevicePool, piece: _native.PoolPiece, shape: tuple[int, ...], dtype: _dtypes.DType) -> None:
         self._pool: DevicePool = pool
@@ -97,24 +97,25 @@ class DeviceArray(_ranges.PoolRange):
 
     @property
     def stream(self) -> int:
-        """The handle of the stream that it goes back to; 0 is the default stream."""
+        """The handle of the array's stream; 0 is the default stream."""
         return self._memory.stream
 
     @property
     def pointer(self) -> int:
-        """Its address on the GPU."""
+        """The address on the GPU."""
         return self._memory.address + self._offset
 
     def record_stream(self, stream: Any) -> None:
-        """The stream uses it, too: it goes back after what that was given by then. The stream is kept until then; by its
-        handle alone it cannot be, and then the host waits for the GPU."""
+        """Declares that this stream also uses the array. The memory returns to the pool after the work that is queued on
+        the stream by then. The array keeps the stream object alive. A stream given as a handle cannot be kept alive: then
+        the host waits for the GPU."""
         self._memory.used_by(_streams.number(stream), None if isinstance(stream, int) else stream)
 
     def free(self, stream: Any = None) -> None:
-        """Gives the memory back now, or with the last view that others have of it; views by the CUDA array interface
-        keep this object, and with it the memory. So does a transfer. `stream`: the one that was given the last work on
-        it, or waits for that; it comes after the array's own. Without one: as for an array that is dropped. The array
-        cannot be used after that."""
+        """Returns the memory to the pool now, or with the last view that another package has. Views by the CUDA array
+        interface, and transfers, keep this object and its memory. `stream`: the stream that got the last work on the array,
+        or that waits for that work; the memory then returns in this stream's order, which must come after the array's own
+        stream. Without `stream`, the memory returns as for an array that you drop. You cannot use the array afterwards."""
         piece = self._memory
         if stream is not None:
             piece.move_to(_streams.number(stream), stream)
@@ -162,8 +163,8 @@ def _taker(stream: int | None) -> int:
 
 
 class AnyPool:
-    """What pools of the host and of GPUs have in common. The slabs are kept until trim(), or until the pool and all its
-    arrays are gone."""
+    """What pools of host memory and of GPU memory have in common. The slabs are kept until trim(), or until the pool and
+    all its arrays are gone."""
 
     def __init__(self, node: _native.Node, native: _native.Pool) -> None:
         self._node = node
@@ -175,11 +176,12 @@ class AnyPool:
         _note(self)
 
     def grow(self, size: int | str) -> None:
-        """A slab more, of that size at least: bytes, or "64MiB"."""
+        """Adds a slab of at least this size: bytes, or "64MiB"."""
         self._native.grow(_numbers.size(size, "a size"))
 
     def trim(self, keep: int | str = 0) -> int:
-        """Gives back slabs of which no array is left, as long as `keep` are; the bytes that went."""
+        """Returns slabs without arrays to the system, but keeps at least `keep` bytes. Returns how many bytes it gave back.
+        """
         self._let_go()
         return self._native.trim(_numbers.size(keep, "a size"))
 
@@ -238,20 +240,21 @@ class AnyPool:
 
 
 class Pool(AnyPool):
-    """Memory of the host that the daemon reads and writes in place, registered in slabs, once, rather than for each
-    array; made by Node.pool. Any thread may use it."""
+    """Host memory that the daemon reads and writes in place, registered in large pieces (slabs) instead of array by array;
+    made by Node.pool. Any thread may use it."""
 
     def empty(self, shape: int | tuple[int, ...], dtype: object = "float32") -> PoolArray:
-        """An array whose bytes are what was there before. Raises ResourceExhausted at the pool's limit, or the daemon's."""
+        """Makes an array. Its memory is not zeroed: it has old contents. Raises ResourceExhausted at the pool's limit, or
+        at the daemon's."""
         dims, kind, size = _layout(shape, dtype)
         self._let_go()
         return PoolArray(self, self._piece(size), dims, kind)
 
 
 class DevicePool(AnyPool):
-    """Memory of a GPU that the daemon reads and writes in place, registered in slabs; made by Node.pool(device=…). Any
-    thread may use it. Memory that a stream's arrays gave back is had again by that stream at once, and by others in
-    order after it."""
+    """GPU memory that the daemon reads and writes in place, registered in slabs; made by Node.pool(device=…). Any thread
+    may use it. When a stream's array returns its memory, that stream can use it again at once; other streams use it in
+    order after that stream."""
 
     @property
     def device(self) -> int:
@@ -261,9 +264,10 @@ class DevicePool(AnyPool):
         return found
 
     def empty(self, shape: int | tuple[int, ...], dtype: object = "float32", *, stream: Any = None) -> DeviceArray:
-        """An array for work that is given to `stream` from now on: one of torch, CuPy or Numba, what has __cuda_stream__,
-        or a handle, whose stream must then stay until the array has gone; None: the default stream. Its bytes are what
-        was there before. Raises ResourceExhausted at the pool's limit, the daemon's, or where the GPU is full."""
+        """Makes an array for work that is queued on `stream` from now on: a stream of torch, CuPy or Numba, an object with
+        __cuda_stream__, or a handle (the stream must then exist until the array is gone); None: the default stream. Its
+        memory is not zeroed: it has old contents. Raises ResourceExhausted at the pool's limit, at the daemon's, or if the
+        GPU is full."""
         dims, kind, size = _layout(shape, dtype)
         self._let_go()
         return DeviceArray(self, self._piece(size, stream), dims, kind)
@@ -276,8 +280,8 @@ class DevicePool(AnyPool):
         return DeviceArray(self, self._native.allocate_idle(max(1, size), (self, None)), dims, kind)
 
     def release_stream(self, stream: Any) -> None:
-        """Before a stream is destroyed: waits for what it had to do when it last gave memory back, and all of that is
-        anybody's then."""
+        """Call this before you destroy a stream. Waits for the work that the stream had when it last returned memory; after
+        that, every stream can use the memory."""
         self._native.release_stream(_streams.number(stream))
 
 

@@ -110,11 +110,10 @@ def find(address: int, bytes: int) -> tuple[Buffer, int] | None:
 
 
 class SharedArray(TypedArray):
-    """An array whose memory the daemon reads and writes in place: no copy on this side of a transfer.
+    """An array whose memory the daemon reads and writes in place: transfers need no copy on this side.
 
-    What it is for NumPy, torch and others: numpy.asarray(array), torch.from_dlpack(array), memoryview(array.memory).
-    All share the memory, and keep it: it goes with the last of them, or stops being known to the daemon by close().
-    """
+    NumPy, torch and others use it with numpy.asarray(array), torch.from_dlpack(array), memoryview(array.memory). All share
+    the memory and keep it alive. It is freed with the last of them. close() ends its registration earlier."""
 
     def __init__(self, memory: Any, shape: tuple[int, ...], dtype: _dtypes.DType) -> None:
         self._memory = memory
@@ -124,19 +123,19 @@ class SharedArray(TypedArray):
 
     @property
     def buffer(self) -> Buffer:
-        """As which the daemon knows it: after a restart of that the id is another one, from the next call on."""
+        """The buffer of this array. After a restart of the daemon, the id is another one from the next call on."""
         buffer = self._block.buffer()
         assert buffer is not None  # its memory is kept here
         return buffer
 
     @property
     def memory(self) -> memoryview:
-        """Its bytes."""
+        """The bytes."""
         exporter: Any = self._memory  # with a slot for views, which types do not show
         return memoryview(exporter)[self._offset:self._offset + self.nbytes]
 
     def endpoint(self, offset: int | None = None, bytes: int | None = None) -> Endpoint:
-        """A range of its bytes, for a transfer."""
+        """A range of the bytes, for a transfer."""
         return self.buffer.endpoint(offset, bytes)
 
     def _part(self, offset: int, shape: tuple[int, ...], dtype: _dtypes.DType, *, fortran: bool = False) -> SharedArray:
@@ -149,14 +148,14 @@ class SharedArray(TypedArray):
         return made
 
     def numpy(self) -> numpy.ndarray[Any, Any]:
-        """The same memory as an array of NumPy."""
+        """The same memory as a NumPy array."""
         import numpy
 
         return numpy.asarray(self)
 
     def close(self) -> None:
-        """Cancels the transfers that use it, waits for them, and ends the registration. The memory stays while views of
-        it are left."""
+        """Cancels the transfers that use the array, waits for their end, and ends the registration. The memory stays while
+        it has views."""
         _forget(self._memory.address)
         with contextlib.suppress(Unavailable):  # the daemon has gone, and the registration with it
             self._memory.close()
@@ -190,7 +189,7 @@ class SharedArray(TypedArray):
 
 
 class SharedPart(SharedArray):
-    """A range of the memory of another array, which it keeps."""
+    """A range of the memory of another array, which it keeps alive."""
 
     def endpoint(self, offset: int | None = None, bytes: int | None = None) -> Endpoint:
         first = offset or 0
@@ -201,7 +200,7 @@ class SharedPart(SharedArray):
         return self.buffer.endpoint(self._offset + first, size)
 
     def close(self) -> None:
-        """Does nothing: others share the memory, which goes with the last of them."""
+        """Does nothing: others share the memory, which is freed with the last of them."""
 
 
 def dimensions(shape: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -27,8 +27,8 @@ def number(stream: Any) -> int:
 
 
 class Queued:
-    """A transfer that was ordered with streams. Keeps the arrays that it uses until `wait` has seen its end, as its
-    Node does until it has ended."""
+    """A transfer in the order of CUDA streams. It keeps its arrays alive until `wait` has returned; the Node keeps them
+    until the transfer has ended."""
 
     __slots__ = ("_keeps", "_native", "_node")
 
@@ -39,11 +39,11 @@ class Queued:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, well or not. Never blocks."""
+        """Whether the transfer has ended, with success or not. Never blocks."""
         return self._native is None or self._native.done
 
     def wait(self) -> Transfer:
-        """Until it has ended; raises an Error with its reason where it did not succeed. The arrays are then released."""
+        """Waits for the end. Raises an Error with its reason if the transfer did not succeed. Then releases the arrays."""
         if self._native is None:
             return Transfer.nothing(self._node)
         try:
@@ -53,7 +53,7 @@ class Queued:
                 self._keeps = None
 
     def cancel(self) -> None:
-        """Asks for its end, also before its stream has come so far; returns at once."""
+        """Asks for the end of the transfer, even before the stream has reached it. Returns at once."""
         if self._native is not None:
             self._native.cancel()
 

@@ -1,4 +1,4 @@
-"""What arrays of ours have in common, wherever their memory lies."""
+"""What onecopy's own arrays have in common, wherever their memory is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import _arrays
 
 
 class TypedArray:
-    """A shape, and a type of elements, without gaps; the last dimension is the fastest or, in Fortran order, the first."""
+    """A shape and an element type, without gaps. The last dimension varies fastest or, in Fortran order, the first."""
 
     _shape: tuple[int, ...]
     _dtype: _dtypes.DType
@@ -27,12 +27,12 @@ class TypedArray:
 
     @property
     def dtype(self) -> str:
-        """The name of the type of its elements."""
+        """The name of the element type."""
         return self._dtype.name
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from an element to the next one of each dimension."""
+        """The bytes from one element to the next, in each dimension."""
         if self._apart is not None:
             return self._apart
         return _arrays.compact(self._shape, self._dtype.itemsize, fortran=self._fortran)

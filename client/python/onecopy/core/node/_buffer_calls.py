@@ -41,25 +41,26 @@ class BufferCalls:
 
     @property
     def run_dir(self) -> str:
-        """Of the daemon."""
+        """The daemon's run directory."""
         return self._native.run_dir
 
     def ping(self) -> None:
-        """Raises Unavailable where the daemon does not serve."""
+        """Raises Unavailable if the daemon does not serve."""
         self._native.ping()
 
     # ---- buffers
 
     def create(self, name: str, size: int | str, memory: str = "host", node: str = "", *,
                keep_arrivals: bool = False) -> Buffer:
-        """A zeroed buffer that the daemon owns, which stays after this process. `size`: bytes, or "64MiB"; `memory`:
-        "host", "cuda:N", a GPU's PCI address or UUID; `node`: another one, which lets the caller make it;
-        `keep_arrivals`: what arrives is kept until a watch was told of it (see `watch`)."""
+        """Lets the daemon allocate a buffer, filled with zeros. It stays after this process has ended. `size`: bytes, or
+        "64MiB"; `memory`: "host", "cuda:N", or a GPU's PCI address or UUID; `node`: another node, which must allow the
+        caller to create buffers; `keep_arrivals`: the buffer keeps what arrives until a watch has reported it (see
+        `watch`)."""
         return self._buffer(self._native.create_buffer(name, _size(size, "a size"), memory, node, keep_arrivals))
 
     def empty(self, shape: int | tuple[int, ...], dtype: object = "float32", name: str = "") -> _shared.SharedArray:
-        """A zeroed array in memory that the daemon reads and writes in place. `dtype`: a name ("bfloat16"), or a type of
-        NumPy or torch; `name`: of its buffer, chosen by the daemon where it is empty."""
+        """Makes an array of zeros in memory that the daemon reads and writes in place. `dtype`: a name ("bfloat16"), or a
+        type of NumPy or torch; `name`: the name of its buffer; if empty, the daemon chooses one."""
         return _shared.empty(self._native, shape, dtype, name)
 
     @overload
@@ -91,15 +92,15 @@ class BufferCalls:
     def register(self, array: Any, name: str = "") -> Buffer: ...
 
     def register(self, array: Any, name: str = "") -> Buffer | list[Buffer]:
-        """Makes an array a buffer that others can use, by this name or, without one, by its id: exactly this array, however
-        much memory around it is registered, and in the order of its elements, whatever gaps lie between them. Of a list
-        of arrays each, in one go.
+        """Makes an array a buffer that other programs can use, by this name or, without a name, by its id. The buffer is
+        exactly this array: not the memory around it, and without the gaps between its elements. Registers the arrays of a
+        list together.
 
-        The memory is registered once, as a whole, and transfers do that by themselves; names are views of it, of which
-        there may be many. A name goes with the memory that its array is of, before that memory can be another array's;
-        by `unregister`, or by `delete`. What has only a buffer (bytearray, mmap) cannot be resized or closed before.
+        The memory is registered once, as a whole; transfers also do that by themselves. Names are views of this memory, and
+        it can have many. A name ends before another array can use the memory, or by `unregister` or `delete`. An object
+        with the buffer protocol (bytearray, mmap) cannot be resized or closed before that.
 
-        Raises AlreadyExists (NAME_TAKEN) where the name is another buffer's."""
+        Raises AlreadyExists (NAME_TAKEN) if another buffer has the name."""
         if not isinstance(array, (list, tuple)):
             return self._names.register([array], name)[0]
         if name:
@@ -107,31 +108,31 @@ class BufferCalls:
         return self._names.register(array)
 
     def endpoint(self, array: Any) -> Endpoint:
-        """Where others find exactly this array, of this process, for as long as its memory is: also as text,
-        `str(node.endpoint(array))`. They need the right to it: see `grant`."""
+        """The address by which other programs find exactly this array of this process, as long as its memory exists. As
+        text: `str(node.endpoint(array))`. They need access rights: see `grant`."""
         return self._names.register([array])[0].endpoint()
 
     def layout(self, ends: End | Sequence[End], block_bytes: int | str | None = None, count: int | None = None, *,
                offset: int | str = 0, stride: int | str | None = None, layers: int = 1,
                layer_stride: int | str | None = None) -> _layouts.Layout:
-        """Blocks of one length that transfers name by their numbers, such as those of a paged KV cache. What is checked
-        and registered here is not looked at again by transfers:
+        """Describes blocks of one length that transfers name by their numbers, such as those of a paged KV cache. This call
+        registers and checks the memory, so transfers need not:
 
             ours, theirs = node.layout(caches), node.layout([f"west:cache-{n}" for n in range(32)], "16KiB", 65536)
             node.transfer(ours, theirs, source_blocks=[7, 3], blocks=[0, 1])    # block 7 into 0, 3 into 1, in each layer
 
-        ends: an array, a buffer, a range of one, or a list of them: one for each layer, all of one node and shape. Of
-        arrays each row is a block, unless block_bytes and count say otherwise.
-        In bytes, block i of layer k of an end begins at offset + k * layer_stride + i * stride; stride: block_bytes where
-        it is not said; layers: of each end; layer_stride: count * stride.
+        ends: an array, a buffer, a range of a buffer, or a list of these with one entry for each layer. All must be on one
+        node and have the same shape. In arrays, each row is a block, unless you give block_bytes and count. At each end,
+        block i of layer k begins at byte offset + k * layer_stride + i * stride. `stride` is block_bytes by default.
+        `layers`: the number of layers in each end; `layer_stride` is count * stride by default.
 
         Raises InvalidArgument and OutOfRange: see Layout."""
         return _layouts.Layout(self._requests, ends, block_bytes, count, offset, stride, layers, layer_stride)
 
     def unregister(self, array: Any) -> bool:
-        """Ends the registration of an array's memory before that goes, and all names in it; of an array that shares its
-        memory with others' (of a pool, of `load`, of `empty`) the names in it alone. Transfers that use it are cancelled,
-        and waited for. False where there was nothing."""
+        """Ends the registration of an array's memory, and all names in it, before the memory is freed. If the array shares
+        its memory with others (from a pool, from `load`, from `empty`), only the names in its part end. Transfers that use
+        the memory are cancelled; the call waits for their end. Returns False if there was nothing to end."""
         if isinstance(array, OURS):
             place = self._requests.place(array, "the array", False)
             first = place.endpoint[2] or 0
@@ -142,14 +143,14 @@ class BufferCalls:
 
     def map(self, buffer: str | Buffer, shape: int | tuple[int, ...] | None = None, dtype: object = None, *,
             device: int | str | None = None) -> _mapped.MappedArray:
-        """The memory of a buffer of this node as an array, be it the daemon's or another process's: no copy, and what one
-        writes the other sees. Takes the right to read and to write all of it. `shape`, `dtype`: where neither is said,
-        those of the array that the buffer is named after, else all of it as bytes; `device`: the GPU of this process whose
-        kernels use GPU memory, where it is another than the memory's own.
+        """Maps the memory of a buffer of this node as an array, without a copy. The buffer can be the daemon's or another
+        process's; both see each other's writes. You need the right to read and to write the whole buffer. `shape`, `dtype`:
+        by default those of the array that the buffer is named after, else bytes; `device`: the GPU of this process whose
+        kernels use GPU memory, if another GPU has the memory.
 
-        The daemon takes it back when the buffer, its owner's process or the right to it goes: see MappedArray.check.
-        Raises FailedPrecondition for memory that no other process can map (NOT_SHAREABLE, PID_NAMESPACE), and for
-        another node's (OTHER_NODE)."""
+        The daemon revokes the mapping when the buffer, its owner's process or the access right is gone: see
+        MappedArray.check. Raises FailedPrecondition for memory that no other process can map (NOT_SHAREABLE, PID_NAMESPACE)
+        and for a buffer of another node (OTHER_NODE)."""
         return _mapped.create(self._native, buffer, shape, dtype, device)
 
     def buffer(self, name: str, node: str = "") -> Buffer:
@@ -157,12 +158,12 @@ class BufferCalls:
         return self._buffer(self._native.get_buffer(*whole_buffer(name, node)))
 
     def buffers(self, node: str = "") -> list[Buffer]:
-        """Those that the caller owns or has a grant on."""
+        """The buffers that the caller owns or has a grant on."""
         return [Buffer._of(each) for each in json.loads(self._native.list_buffers(node))]
 
     def delete(self, buffer: str | Buffer, *, force: bool = False) -> None:
-        """`name` is of this node, `west:name` of another one. `force` cancels the transfers that use it and revokes its
-        mappings; without it, these make the call fail."""
+        """Removes a buffer. `name` is on this node, `west:name` on another node. `force` cancels the transfers that use the
+        buffer and revokes its mappings; without it, the call fails if there are any."""
         if isinstance(buffer, str):
             node, name = whole_buffer(buffer)
             self._native.delete_buffer(name, force, node)
@@ -171,15 +172,15 @@ class BufferCalls:
             self._views.lose(buffer.id)
 
     def sum(self, range: str | Endpoint | Buffer | Any) -> Sum:
-        """The checksum of a range, or of an array of this process, as `Transfer` has it with checksum=True."""
+        """The checksum of a range, or of an array of this process: the same as that of a transfer with checksum=True."""
         return known(Sum, json.loads(self._native.sum_buffer(self._range(range)._tuple())))
 
     # ---- grants
 
     def grant(self, range: str | Endpoint | Buffer | Any, to: str, *, read: bool = False, write: bool = False,
               seconds: float | None = None) -> Grant:
-        """Gives another owner ("1000@west") a right on a range of a buffer of this node, or on an array of this process:
-        on exactly that, and until its memory goes."""
+        """Gives another owner ("1000@west") access to a range of a buffer of this node, or to an array of this process: to
+        exactly that array, until its memory is freed."""
         lifetime = milliseconds(seconds, "a lifetime")
         return Grant._of(json.loads(self._native.create_grant(self._range(range)._tuple(), to, read, write, lifetime)))
 
@@ -187,7 +188,7 @@ class BufferCalls:
         return [Grant._of(each) for each in json.loads(self._native.list_grants(buffer, node))]
 
     def revoke(self, grant: str | Grant) -> None:
-        """Ends transfers that use it, too."""
+        """Revokes a grant. Transfers that depend on it end."""
         self._native.delete_grant(grant if isinstance(grant, str) else grant.id)
 
     # ---- how

@@ -41,29 +41,32 @@ class Calls(BufferCalls):
                  allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
                  ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
                  as_bytes: bool = False, message: str | bytes = b"", progress: Progress | None = None) -> Transfer:
-        """Moves bytes, and returns when they have arrived; raises an Error with its reason where they have not.
+        """Moves bytes and returns when they have arrived. Raises an Error with its reason if they have not. Does not wait
+        for CUDA streams: synchronise first, or use `enqueue`.
 
-        Arrays, and buffers that are named after arrays, must have elements of one type and byte order, and one shape
-        unless one of them is flat: InvalidArgument (TYPE_MISMATCH, SIZE_MISMATCH). as_bytes=True moves the bytes whatever
-        they mean. An end that is text is bytes.
+        Arrays, and buffers that are named after arrays, must have the same element type and byte order at both ends, and
+        the same shape unless one of them is flat: else InvalidArgument (TYPE_MISMATCH, SIZE_MISMATCH). as_bytes=True moves
+        the bytes without this check. An end that is given as text is bytes.
 
-        at_most: copies that the caller accepts; path: a pattern of paths ("rdma-*"); link: a link's name; checksum:
-        compare both ends; deadline: in seconds; ranges: parts of two buffers, see below; sync: of a file of another node that is written, the disk has it, and its name; message: up to 4 KiB,
-        which the destination's watch gets after the last byte (see `watch`); progress: called with the transfer as it goes, may raise to cancel it.
+        at_most: the largest number of copies; path: a pattern of paths ("rdma-*"); link: the name of a link;
+        allow_emulated: at_most accepts a software RDMA device; checksum: compare the checksums of both ends; deadline: in
+        seconds; ranges: parts of two buffers, see below; sync: for a destination file on another node: return when its
+        bytes and its name are on the disk; message: up to 4 KiB, which the destination's watch gets after the last byte
+        (see `watch`); progress: a function that is called with the transfer at each change; an exception in it cancels the
+        transfer.
 
-        Two lists of ends are one transfer of many buffers: each of the one goes to its like in the other. Two mappings go
-        by their keys. The sources are of one node, and so are the destinations; a pair that is there twice moves once,
-        arrays without elements are left out, and where nothing is left the transfer has succeeded.
+        Two lists of ends move as one transfer of many buffers, in pairs. Two mappings are matched by key. All sources must
+        be on one node, and all destinations on one node. A pair that appears twice moves once. Arrays without elements are
+        left out; if nothing is left, the transfer succeeds.
 
-        ranges is a list of pairs (source, destination); each is (offset, bytes) or (offset, bytes, stride, count). It may
+        ranges is a list of pairs (source, destination); each is (offset, bytes) or (offset, bytes, stride, count). It can
         also be a tuple of two integer arrays, (source, destination), of shape (n, 2) or (n, 4), with one such row for each
-        range; or (source, destination, bytes), where both arrays have the shape (n,) and contain offsets, and all ranges
-        have the same length. Arrays may be NumPy's, torch's or any object with a buffer, in CPU memory. An empty list or
-        empty arrays move nothing.
+        range. If all ranges have the same length, it can be (source, destination, bytes), where both arrays have the shape
+        (n,) and contain offsets. The arrays can be NumPy's, torch's or any object with the buffer protocol, in CPU memory.
+        An empty list or empty arrays move nothing.
 
-        Between two layouts (see `layout`): source_blocks and blocks are the numbers of the blocks that move, and of those
-        that they are written to; see Node.layout.
-        """
+        Between two layouts (see `layout`): source_blocks are the numbers of the blocks to move, and blocks those of the
+        blocks to write."""
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
         if chosen is _NONE and progress is None and deadline is None and not (checksum or sync or as_bytes or message):
@@ -86,8 +89,8 @@ class Calls(BufferCalls):
                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
                 ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None,
                 as_bytes: bool = False) -> _prepared.Prepared:
-        """A transfer that is made many times: its ends are looked at now, and Prepared.run makes it each time. For a loop
-        over arrays of a few KiB, of which looking at them takes longer than moving them."""
+        """Prepares a transfer that you make many times: it inspects the ends now, and Prepared.run makes the transfer each
+        time. Use it for a loop over arrays of a few KiB, where inspecting takes longer than moving."""
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
         return _prepared.Prepared(self._requests, source, destination, {
             "at_most": at_most, "path": path, "link": link, "allow_emulated": allow_emulated, "checksum": checksum,
@@ -116,7 +119,7 @@ class Calls(BufferCalls):
               allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
               ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
               as_bytes: bool = False, message: str | bytes = b"") -> Transfer:
-        """As `transfer`, without waiting for the end: see Transfer.wait. What is returned keeps the arrays."""
+        """Like `transfer`, but does not wait for the end: see Transfer.wait. The result keeps the arrays alive."""
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
         if chosen is _NONE and deadline is None and not (checksum or sync or as_bytes or message):
@@ -144,14 +147,14 @@ class Calls(BufferCalls):
                 at_most: int | None = None, path: str = "", link: str = "", allow_emulated: bool = False,
                 checksum: bool = False, deadline: float | None = None, ranges: Ranges = (), source_blocks: Any = None,
                 blocks: Any = None, as_bytes: bool = False) -> _streams.Queued:
-        """As `transfer`, but in the order of CUDA streams, and without waiting: it begins when what is queued on the
-        stream `after` now has been done, and what is queued on the stream `then` from now on waits for its end on the
-        GPU. `stream` is both. A stream goes on however the transfer ends: Queued.wait says how, or raises.
+        """Like `transfer`, but in the order of CUDA streams, and without waiting. The transfer begins when the work already
+        queued on the stream `after` is done. Work that is queued on the stream `then` from now on waits, on the GPU, for
+        the end of the transfer. `stream` stands for the one that you leave out. A stream continues however the transfer
+        ends; Queued.wait returns the result, or raises.
 
-        Streams: of torch, CuPy or Numba, what has `__cuda_stream__`, or a handle as an int; 0 is the default stream of
-        the current device. Raises FailedPrecondition (STREAM_CAPTURING) for one that is capturing a graph, which goes
-        on as before.
-        """
+        Streams: a stream of torch, CuPy or Numba, any object with `__cuda_stream__`, or a handle as an int; 0 is the
+        default stream of the current device. Raises FailedPrecondition (STREAM_CAPTURING) for a stream that captures a
+        graph; the capture continues."""
         before, behind = (stream if each is None else each for each in (after, then))
 
         def run(request: _pieces.Request, keeps: Keeps) -> _streams.Queued:
@@ -171,18 +174,17 @@ class Calls(BufferCalls):
     def broadcast(self, source: End, destinations: Sequence[End], *, at_most: int | None = None, path: str = "",
                   link: str = "", allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
                   retry_for: float = 30, piece_bytes: int = 0, progress: Progress | None = None) -> list[BroadcastCopy]:
-        """The same bytes into buffers of many nodes, along a chain: each destination takes each piece of the payload from the
-        one before it, as soon as that has it. So the source sends the payload once, unless it has at most 1 MiB: that goes to
-        each destination directly. Returns a BroadcastCopy for each destination, in their order, when each has all bytes or
-        has failed: look at its `error`, which also tells of a node that does not answer. Raises, and moves nothing, for a
-        destination that is unknown, of another size, named twice, or that the caller may not write, and for a policy that
-        cannot be met.
+        """Copies the same bytes into buffers of many nodes. The destinations form a chain: each takes each piece of the
+        payload from the one before it. So the source sends the payload once. A payload of at most 1 MiB goes from the
+        source to each destination directly. Returns a BroadcastCopy for each destination, in the order of the list, when
+        each has all bytes or has failed: look at its `error`. Raises, and moves nothing, if a destination is unknown, has
+        another size, is named twice or may not be written by the caller, or if a policy cannot be met.
 
-        If a destination fails or does not answer, those behind it take from another one (see `origins`). One that stopped
-        answering is tried again for `retry_for` seconds. The caller needs the right to read each destination that others are
-        to take from. Watchers see an arrival for each piece. piece_bytes: how much moves at a time; 0: as suits the payload
-        and the network. progress: called with all of it as one transfer. Other arguments as transfer's; arrays without gaps
-        only."""
+        If a destination fails or does not answer, those behind it take the payload from another one (see `origins`). A
+        destination that stopped answering is tried again for `retry_for` seconds. The caller needs the right to read each
+        destination that others take from. Watches get an arrival for each piece. piece_bytes: how much moves at a time; 0:
+        chosen by the payload and the network. progress: called with a Transfer that stands for the whole broadcast. Other
+        arguments: see transfer. Arrays must not have gaps."""
         return _broadcast.broadcast(self._requests, _native.Stop(), progress, source, destinations, at_most=at_most, path=path,
                                     link=link, allow_emulated=allow_emulated, checksum=checksum, deadline=deadline,
                                     retry_for=retry_for, piece_bytes=piece_bytes)
@@ -190,41 +192,43 @@ class Calls(BufferCalls):
     def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0, bytes: int | None = None,
                        at_most: int | None = None, path: str = "", checksum: bool = False, deadline: float | None = None,
                        progress: Progress | None = None) -> Transfer:
-        """Reads a file of this machine into a buffer or an array, on any node, and returns when the bytes are there. A
-        regular file, and memory of this node, the daemon moves itself, by this process's right to the file (path
-        storage-bounce); all else goes through memory of this process, which the receipt counts.
+        """Copies a file of this machine into a buffer or an array, on any node, and returns when the bytes are there. The
+        daemon itself reads a regular file, with this process's access rights (path storage-bounce, or
+        storage-bounce+tcp-bounce and the like to another node). The bytes of a pipe or similar go through memory of this
+        process; the receipt counts that.
 
-        offset: where in the file; bytes: how many, which must be there: as many as the array has or, for a buffer, what
-        there is. Other arguments as transfer's. Arrays without gaps only. Raises NotFound (FILE_NOT_FOUND), and
-        InvalidArgument or OutOfRange for a range that is not in the file or not in the destination."""
+        offset: where to begin in the file; bytes: how many bytes to copy. By default, an array is filled, and a buffer gets
+        the rest of the file. Other arguments: see transfer. Arrays must not have gaps. Raises NotFound (FILE_NOT_FOUND),
+        and InvalidArgument or OutOfRange for a range outside the file or the destination."""
         return _files.read(self._requests, _native.Stop(), progress, file, destination, offset, bytes, at_most=at_most, path=path,
                            checksum=checksum, deadline=deadline)
 
     def copy_file_to_each(self, file: str | os.PathLike[str], destinations: Sequence[End], *, offset: int = 0,
                           bytes: int | None = None, at_most: int | None = None, checksum: bool = False,
                           deadline: float | None = None, progress: Progress | None = None) -> list[Transfer]:
-        """Reads a file of this machine into several buffers or arrays, of any nodes, each byte from the disk once: a piece
-        goes into one of them, the first that is of this node or else the first, and from there into the others, while the
-        next is read. A transfer for each destination, in their order; of those that were copied onwards the receipt tells
-        that way alone, and names in its evidence where from ("copied_from").
+        """Copies a file of this machine into several buffers or arrays, of any nodes, and reads each byte from the disk
+        once. A piece goes into one of them (the first that is on this node, else the first in the list), and from there
+        into the others while the next piece is read. Returns a transfer for each destination, in the order of the list. The
+        receipt of a destination that got its bytes from another one describes only that step, and names the other one in
+        its evidence ("copied_from").
 
-        bytes: how many, as many as the arrays have, which are of one size, or, for buffers, what there is. Other arguments
-        as copy_from_file's. Raises as that does, and InvalidArgument for no destination, or one that is there twice. After
-        a failure each may have got a part."""
+        bytes: how many bytes to copy; by default, arrays (which must have the same size) are filled, and buffers get the
+        rest of the file. Other arguments: see copy_from_file. Raises the same errors, and InvalidArgument if there is no
+        destination or one appears twice. After a failure, each destination may have some of the bytes."""
         return _files.read_to_each(self._requests, _native.Stop(), progress, file, destinations, offset, bytes, at_most=at_most,
                                    checksum=checksum, deadline=deadline)
 
     def copy_to_file(self, source: End, file: str | os.PathLike[str], *, offset: int | None = None, sync: bool = False,
                      write_device: bool = False, at_most: int | None = None, path: str = "", checksum: bool = False,
                      deadline: float | None = None, progress: Progress | None = None) -> Transfer:
-        """Writes a buffer or an array, of any node, into a file of this machine. The whole file is written under another
-        name and renamed in the end, so that after a failure what was there still is; with an offset the bytes from there
-        on are written in place, of a file that is there.
+        """Copies a buffer or an array, on any node, into a file of this machine. A whole file gets its name only at the
+        end, so a failed write leaves the old file intact. With an offset, the bytes are written in place, into a file that
+        must exist.
 
-        sync: return once the disk has the bytes, and the name; write_device: a block device may be written, whose bytes are
-        lost: without it InvalidArgument (BAD_ARGUMENT), and FailedPrecondition (DEVICE_IN_USE) for one that is mounted or
-        part of another anyway. Raises ResourceExhausted (NO_SPACE) where the disk is
-        full. Otherwise as copy_from_file."""
+        sync: return when the bytes and the name are on the disk; write_device: allow a block device as the destination,
+        whose contents are lost. Without it, raises InvalidArgument (BAD_ARGUMENT). A device that is mounted or part of
+        another device is always refused: FailedPrecondition (DEVICE_IN_USE). Raises ResourceExhausted (NO_SPACE) if the
+        disk is full. Otherwise like copy_from_file."""
         return _files.write(self._requests, _native.Stop(), progress, source, file, offset, sync, write_device, at_most=at_most,
                             path=path, checksum=checksum, deadline=deadline)
 
@@ -232,21 +236,21 @@ class Calls(BufferCalls):
              pool: _pool.Pool | _pool.DevicePool | None = None, only: str | Iterable[str] | None = None,
              format: str | None = None, at_most: int | None = None, checksum: bool = False,
              deadline: float | None = None) -> Loaded:
-        """The arrays of a file of this machine, by their names: of a safetensors file, of an index of several
-        (`model.safetensors.index.json`, whose files are read side by side), or of a .npy file, whose array has the file's
-        name and, where the file says so, Fortran order, as its strides tell. Only heads are looked at here; the rest the daemon moves into one memory for each file, in which the arrays
-        lie where they do in the file. One that would not lie at a multiple of its elements' size there has a place of its
-        own in it, as has on a GPU one that does not at a multiple of 16.
+        """Loads the arrays of a file of this machine, by name: of a safetensors file, of an index of several files
+        (`model.safetensors.index.json`; the files are read in parallel), or of a .npy file. The array of a .npy file has
+        the file's name, and Fortran strides if the file is in Fortran order. This process reads only the heads of the
+        files. The daemon moves the rest, for each file into one piece of memory, in which the arrays have the same layout
+        as in the file. An array that would not be aligned to its element size (on a GPU, to 16 bytes) gets an aligned place
+        elsewhere in that memory.
 
-        device: None or "cpu" for memory of the host, else the GPU, as of `pool`; pool: takes the memory from this one,
-        what no stream uses any more, for which it waits where there is no other; only: names, or patterns as "*.bias",
-        of which each must be there; format: "safetensors", "index", "npy", where the file's name does not say; at_most,
-        checksum, deadline: as transfer's, of each file, and of all together.
+        device: None or "cpu" for host memory, else the GPU, as for `pool`; pool: a pool to take the memory from. Only
+        memory that streams have finished with is used; if there is none, the call waits for it. only: names, or patterns
+        such as "*.bias"; each must match something. format: "safetensors", "index" or "npy", if the file's name does not
+        show it. at_most, checksum: for the transfer of each file; deadline: for all of them together.
 
-        Raises InvalidArgument (BAD_FORMAT) for a file that is not what its format says, before anything moves;
-        Unimplemented for elements of less than a byte or of another byte order; NotFound for a file, or a tensor of `only`,
-        that is not there; DataLoss for a file that becomes shorter meanwhile. Then the memory has been
-        given back."""
+        Raises InvalidArgument (BAD_FORMAT) if a file does not follow its format, before anything moves; Unimplemented for
+        elements smaller than a byte (except pairs of F4) or in the other byte order; NotFound if a file, or a tensor of
+        `only`, does not exist; DataLoss if a file is truncated during the load. After a failure, the memory is freed."""
         formats = _above.array_files()
         loaded: Loaded = formats.load(self, _native.Stop(), file, device, pool, only, format,
                                       formats.options(at_most, checksum, deadline))
@@ -255,14 +259,14 @@ class Calls(BufferCalls):
     def save(self, file: str | os.PathLike[str], arrays: Mapping[str, Any] | Any, *,
              metadata: Mapping[str, str] | None = None, format: str | None = None, sync: bool = False,
              at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> Saved:
-        """Writes arrays without gaps, of the host or of GPUs, into a safetensors file, by their names, or one array into a
-        .npy file, which may be in Fortran order, too. The daemon moves their bytes, by one request for each memory that they
-        lie in, as a pool's slab, what `load` returned, or an array of NumPy that they are parts of. Head and bytes get the file's name together, in the end: after a failure
-        what there was still is, and nothing beside it. Arrays of a GPU are read as they are: synchronise first.
+        """Saves arrays without gaps, in host or GPU memory, in a safetensors file, by name; or one array in a .npy file,
+        which can be in Fortran order. The daemon moves the bytes, with one request for each piece of memory that has
+        arrays: a pool's slab, the result of `load`, or a large NumPy array. The file gets its name only at the end: a
+        failed save leaves the old file intact and no new file. Does not wait for CUDA streams: synchronise first.
 
-        metadata: texts by their names, of a safetensors file; sync: return once the disk has it; other arguments as
-        load's. Raises InvalidArgument for an array with gaps or of a type that the format does not have, and
-        ResourceExhausted (NO_SPACE) where the disk is full."""
+        metadata: strings by name, for a safetensors file; sync: return when the file is on the disk; other arguments: see
+        load. Raises InvalidArgument for an array that has gaps or a type that the format does not have, and
+        ResourceExhausted (NO_SPACE) if the disk is full."""
         formats = _above.array_files()
         saved: Saved = formats.save(self, _native.Stop(), file, arrays, metadata, format, sync,
                                     formats.options(at_most, checksum, deadline))
@@ -271,8 +275,8 @@ class Calls(BufferCalls):
     def explain(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                 allow_emulated: bool = False, ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None,
                 as_bytes: bool = False) -> Plan:
-        """What a transfer would do, and why nothing better; no byte moves. Raises FailedPrecondition with every refusal
-        where no path is acceptable."""
+        """The path that a transfer would take, and why each better path is rejected. No byte moves. Raises
+        FailedPrecondition with all refusals if no path meets the policy."""
         text, document = self._requests.call(
             lambda request, _: self._native.plan(request), source, destination, at_most=at_most, path=path, link=link,
             allow_emulated=allow_emulated, checksum=False, deadline=None,
@@ -280,24 +284,25 @@ class Calls(BufferCalls):
         return Plan._of(json.loads(document), text)
 
     def transfer_of(self, id: str) -> Transfer:
-        """As it is now."""
+        """The transfer with this id, as it is now."""
         return Transfer(self._native, self._native.get_transfer(id), None)
 
     def transfers(self) -> list[Transfer]:
-        """The caller's, the newest first."""
+        """The caller's transfers, the newest first."""
         return [Transfer(self._native, each, None) for each in self._native.list_transfers()]
 
     # ---- arrivals
 
     def watch(self, buffer: str | Buffer | Any = "") -> Watch:
-        """What arrives from now on in a buffer of this node that the caller owns, or in an array of this process: each
-        transfer that has written into it, once all of its bytes are there, and each message. Without a buffer: in all
-        that this connection has registered or registers later. See Watch.
+        """Watches a buffer of this node that the caller owns, or an array of this process. From now on, reports each
+        transfer that writes into it, once all bytes are there, and each message. Without a buffer: watches everything that
+        this connection has registered or registers later. See Watch.
 
-        Transfers of at most 64 KiB that went by shared memory are not told, unless the buffer keeps arrivals. If a
-        buffer has no watch, and does not keep arrivals, transfers into it with a message are refused.
+        Transfers of at most 64 KiB that went through shared memory are not reported, unless the buffer keeps arrivals. If a
+        buffer has no watch and does not keep arrivals, transfers into it with a message are refused.
 
-        Raises NotFound, PermissionDenied (NOT_OWNER), Unimplemented (NOT_SERVED) for a buffer of another node, and ResourceExhausted (QUOTA) where there are too many watches."""
+        Raises NotFound, PermissionDenied (NOT_OWNER), Unimplemented (NOT_SERVED) for a buffer of another node, and
+        ResourceExhausted (QUOTA) if there are too many watches."""
         if isinstance(buffer, str):
             node, name = whole_buffer(buffer)
         else:
@@ -309,12 +314,12 @@ class Calls(BufferCalls):
         return Watch(self._native.watch_arrivals(name))
 
     def tell(self, destination: str | Buffer, message: str | bytes, *, request_id: str = "") -> None:
-        """Sends a message, of up to 4 KiB, to the watch of a buffer ("west:frame"); no bytes move. It comes after the
-        bytes of every transfer that the caller saw succeed before. `request_id`: repeated with the same one, it is told
-        once.
+        """Sends a message of up to 4 KiB to the watch of a buffer ("west:frame"); no bytes move. The message arrives after
+        the bytes of every transfer that the caller saw succeed before. If you repeat a call with the same `request_id`, the
+        watch gets the message once.
 
-        Raises FailedPrecondition (NOT_WATCHED) if the buffer has no watch and does not keep arrivals, and
-        ResourceExhausted (QUOTA) if the watch does not keep up."""
+        Raises FailedPrecondition (NOT_WATCHED) if the buffer has no watch and does not keep arrivals, and ResourceExhausted
+        (QUOTA) if the watch does not keep up."""
         if isinstance(destination, str):
             node, name = whole_buffer(destination)
         else:
@@ -324,7 +329,7 @@ class Calls(BufferCalls):
     # ---- the node
 
     def exports(self, node: str = "") -> list[Export]:
-        """The folders of a node (empty: this one) whose files the caller may read or write by their paths:
+        """The folders of a node (empty: this node) whose files the caller may read or write by their paths:
         `west:/data/x.bin`."""
         return [known(Export, each) for each in json.loads(self._native.list_exports(node))]
 
@@ -339,7 +344,7 @@ class Calls(BufferCalls):
         return found
 
     def doctor(self) -> Diagnosis:
-        """What keeps this node from the one-copy path."""
+        """Finds what keeps this node from the one-copy path."""
         return diagnose(self.run_dir)
 
     def __repr__(self) -> str:

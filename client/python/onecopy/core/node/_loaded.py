@@ -14,32 +14,32 @@ Array = SharedArray | DeviceArray
 
 
 class Loaded(dict[str, Array]):
-    """The arrays of a file, or of several, by their names, in order of their bytes. They share one memory for each file,
-    which goes with the last of them."""
+    """The arrays of a file, or of several files, by name, in the order of their bytes. All arrays of one file share one
+    piece of memory, which is freed with the last of them."""
 
     def __init__(self, arrays: Mapping[str, Array], metadata: Mapping[str, str], transfers: Sequence[Transfer]) -> None:
         super().__init__(arrays)
         self.metadata = dict(metadata)
-        """The file's own metadata, as strings by name; of several files, what they have in common."""
+        """The file's own metadata: strings by name. For several files: what all of them have."""
         self.transfers = tuple(transfers)
-        """The transfers that moved it."""
+        """The transfers that moved the bytes."""
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """What really happened to the bytes; empty where there were none."""
+        """The receipts of the transfers; empty if there were no bytes to move."""
         return tuple(each.receipt for each in self.transfers)
 
     @property
     def array(self) -> Array:
-        """The only one, as of a .npy file."""
+        """The array, if there is exactly one, as from a .npy file."""
         if len(self) != 1:
             raise InvalidArgument(f"there are {len(self)} arrays", "BAD_ARGUMENT", "name one of them")
         return next(iter(self.values()))
 
 
 class Saved(tuple[Transfer, ...]):
-    """What was moved into a file: a transfer for each buffer that the arrays lie in, after one for what the client wrote
-    itself."""
+    """The transfers into a file: first one for the bytes that the client wrote itself, if there were any, then one for each
+    buffer that has some of the arrays."""
 
     __slots__ = ()
 

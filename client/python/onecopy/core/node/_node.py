@@ -35,27 +35,26 @@ async def _call(function: Callable[[], _T], stop: _native.Stop | None = None) ->
 
 
 class Node(Calls):
-    """A node of the cluster, by a connection to its daemon; made by `connect`. Any thread may use it.
+    """A connection to the daemon of a node; made by `connect`. Any thread may use it.
 
-    A call that waits leaves the GIL to others. On the main thread Ctrl-C ends it: what was moving is cancelled, and the
-    call raises KeyboardInterrupt when nothing moves any more.
-    """
+    A call that waits releases the GIL. On the main thread, Ctrl-C ends the call: it cancels the transfer and raises
+    KeyboardInterrupt when nothing moves any more."""
 
     @property
     def aio(self) -> AsyncNode:
-        """The same, for asyncio."""
+        """The same node, for asyncio."""
         return AsyncNode(self)
 
 
 class AsyncNode:
-    """A Node whose calls are awaited; made by `connect` of onecopy.aio, or `Node.aio`."""
+    """A Node whose calls are awaited; made by onecopy.aio.connect, or by Node.aio."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     @property
     def node(self) -> Node:
-        """The same, for calls that block."""
+        """The same node, for calls that block."""
         return self._node
 
     @property
@@ -80,7 +79,7 @@ class AsyncNode:
 
     async def layout(self, ends: End | Sequence[End], block_bytes: int | str | None = None, count: int | None = None,
                      **options: Any) -> Layout:
-        """As Node.layout."""
+        """Like Node.layout."""
         return await _call(lambda: self._node.layout(ends, block_bytes, count, **options))
 
     async def map(self, buffer: str | Buffer, shape: int | tuple[int, ...] | None = None, dtype: object = None, *,
@@ -101,8 +100,8 @@ class AsyncNode:
                        deadline: float | None = None, ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None,
                        sync: bool = False, as_bytes: bool = False, message: str | bytes = b"",
                        progress: Progress | None = None) -> Transfer:
-        """As Node.transfer. Cancelling the task cancels the transfer, and ends when nothing moves any more; `progress`
-        is called on the loop's thread, and what it raises is only reported."""
+        """Like Node.transfer. Cancelling the task cancels the transfer; the task ends when nothing moves any more.
+        `progress` is called on the loop's thread; an exception in it is only reported."""
         stop = _native.Stop()
         note = None
         chosen = chosen_of(ranges, source_blocks, blocks)
@@ -122,26 +121,26 @@ class AsyncNode:
 
     async def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0,
                              bytes: int | None = None, **options: Any) -> Transfer:
-        """As Node.copy_from_file, without progress. Cancelling the task ends the copy."""
+        """Like Node.copy_from_file, without progress. Cancelling the task ends the copy."""
         stop = _native.Stop()
         return await _call(lambda: _files.read(self._node._requests, stop, None, file, destination, offset, bytes, **options), stop)
 
     async def copy_to_file(self, source: End, file: str | os.PathLike[str], *, offset: int | None = None,
                            sync: bool = False, write_device: bool = False, **options: Any) -> Transfer:
-        """As Node.copy_to_file, likewise."""
+        """Like Node.copy_to_file, without progress. Cancelling the task ends the copy."""
         stop = _native.Stop()
         return await _call(
             lambda: _files.write(self._node._requests, stop, None, source, file, offset, sync, write_device, **options), stop)
 
     async def copy_file_to_each(self, file: str | os.PathLike[str], destinations: Sequence[End], *, offset: int = 0,
                                 bytes: int | None = None, **options: Any) -> list[Transfer]:
-        """As Node.copy_file_to_each, likewise."""
+        """Like Node.copy_file_to_each, without progress. Cancelling the task ends the copies."""
         stop = _native.Stop()
         return await _call(
             lambda: _files.read_to_each(self._node._requests, stop, None, file, destinations, offset, bytes, **options), stop)
 
     async def broadcast(self, source: End, destinations: Sequence[End], **options: Any) -> list[BroadcastCopy]:
-        """As Node.broadcast, likewise."""
+        """Like Node.broadcast, without progress. Cancelling the task ends the copies."""
         stop = _native.Stop()
         return await _call(
             lambda: _broadcast.broadcast(self._node._requests, stop, None, source, destinations, **options), stop)
@@ -150,7 +149,7 @@ class AsyncNode:
                    pool: Pool | DevicePool | None = None, only: str | Iterable[str] | None = None,
                    format: str | None = None, at_most: int | None = None, checksum: bool = False,
                    deadline: float | None = None) -> Loaded:
-        """As Node.load. Cancelling the task ends it, and gives the memory back."""
+        """Like Node.load. Cancelling the task ends the load and frees the memory."""
         stop = _native.Stop()
         formats = _above.array_files()
         moves = formats.options(at_most, checksum, deadline)
@@ -161,7 +160,7 @@ class AsyncNode:
     async def save(self, file: str | os.PathLike[str], arrays: Mapping[str, Any] | Any, *,
                    metadata: Mapping[str, str] | None = None, format: str | None = None, sync: bool = False,
                    at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> Saved:
-        """As Node.save, likewise."""
+        """Like Node.save. Cancelling the task ends the save; no new file is left."""
         stop = _native.Stop()
         formats = _above.array_files()
         moves = formats.options(at_most, checksum, deadline)
@@ -170,19 +169,19 @@ class AsyncNode:
         return saved
 
     async def watch(self, buffer: str | Buffer | Any = "") -> AsyncWatch:
-        """As Node.watch."""
+        """Like Node.watch."""
         return AsyncWatch(await _call(lambda: self._node.watch(buffer)))
 
     async def tell(self, destination: str | Buffer, message: str | bytes, *, request_id: str = "") -> None:
-        """As Node.tell."""
+        """Like Node.tell."""
         await _call(lambda: self._node.tell(destination, message, request_id=request_id))
 
     async def exports(self, node: str = "") -> list[Export]:
-        """As Node.exports."""
+        """Like Node.exports."""
         return await _call(lambda: self._node.exports(node))
 
     async def explain(self, source: End, destination: End, **policy: Any) -> Plan:
-        """As Node.explain."""
+        """Like Node.explain."""
         return await _call(lambda: self._node.explain(source, destination, **policy))
 
 

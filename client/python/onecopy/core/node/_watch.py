@@ -17,35 +17,35 @@ _ALL = 2**63 - 1
 
 
 class Watch:
-    """What arrives in the caller's buffers; made by Node.watch. Any thread may use it; each arrival goes to one call.
+    """What arrives in the caller's buffers; made by Node.watch. Any thread may use it. Each arrival goes to one call.
 
         with node.watch("frame") as arrivals:
             for arrival in arrivals:
                 print(arrival.transfer, arrival.message)
 
-    What a call returns counts as dealt with when the next call begins, and when the `with` block ends without an
-    exception. Arrivals that were not dealt with, in a buffer that keeps arrivals, go to that buffer's next watch. So a
-    program that deals with each arrival before it asks for the next one loses none.
+    The arrivals that a call returned are acknowledged when the next call begins, or when the `with` block ends without an
+    exception. If a buffer keeps arrivals, those that are not acknowledged go to the buffer's next watch. So a program that
+    handles each arrival before it asks for the next one loses none.
 
-    Every call raises NotFound (BUFFER_NOT_FOUND) after the buffer was removed, Aborted (OWNER_DIED) after the process
-    that registered it has ended, and Unavailable (DAEMON_UNREACHABLE) after the daemon has ended."""
+    Every call raises NotFound (BUFFER_NOT_FOUND) after the buffer was removed, Aborted (OWNER_DIED) after the process that
+    registered it has ended, and Unavailable (DAEMON_UNREACHABLE) after the daemon has ended."""
 
     def __init__(self, native: _native.Watch) -> None:
         self._native = native
         self.missed = 0
-        """How many arrivals without a message were left out, because what was told before was not dealt with in time."""
+        """How many arrivals without a message were left out, because earlier arrivals were not acknowledged in time."""
 
     def poll(self, most: int | None = None) -> list[Arrival]:
-        """What has arrived since the last call, at most so many; an empty list if nothing has. Does not wait."""
+        """The arrivals since the last call, at most `most`; an empty list if there are none. Does not wait."""
         return self._took(self._native.poll(_count(most)))
 
     def wait(self, timeout: float | None = None, most: int | None = None) -> list[Arrival]:
-        """The same, but waits until something has arrived. Raises DeadlineExceeded after `timeout` seconds; nothing is
-        lost by that."""
+        """Like poll, but waits until something has arrived. Raises DeadlineExceeded after `timeout` seconds; no arrival is
+        lost then."""
         return self._wait(_native.Stop(), timeout, most)
 
     def close(self) -> None:
-        """Ends the watch. Tells the daemon that all returned arrivals are dealt with, and waits for its answer."""
+        """Acknowledges all returned arrivals, ends the watch and waits for the daemon's answer."""
         self._native.close()
 
     def __iter__(self) -> Watch:
@@ -80,11 +80,11 @@ class AsyncWatch:
 
     @property
     def missed(self) -> int:
-        """As Watch.missed."""
+        """Like Watch.missed."""
         return self._watch.missed
 
     async def wait(self, timeout: float | None = None, most: int | None = None) -> list[Arrival]:
-        """As Watch.wait. Cancelling the task loses nothing that has not been returned."""
+        """Like Watch.wait. If you cancel the task, arrivals that no call has returned are not lost."""
         if self._left:
             most = _count(most)
             first, self._left = self._left[:most], self._left[most:]
@@ -93,8 +93,8 @@ class AsyncWatch:
         return await _call(lambda: self._watch._wait(stop, timeout, most), stop, self._left.extend)
 
     async def close(self) -> None:
-        """As Watch.close. If a cancelled call has taken arrivals that no call has returned, the watch ends without telling
-        the daemon that they are dealt with."""
+        """Like Watch.close. If a cancelled call has taken arrivals that no call has returned, the watch ends without
+        acknowledging arrivals."""
         if not self._left:
             await _call(self._watch.close, None)
 

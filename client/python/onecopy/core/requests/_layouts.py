@@ -52,18 +52,18 @@ def _numbers_of(numbers: Any, side: str) -> _native.BlockNumbers:
 
 
 class Layout:
-    """Blocks of one length at regular distances in buffers of one node; made by Node.layout. `count`: how many blocks each
-    layer has, whose numbers are 0 to count - 1; `block_bytes`: the bytes of one. It keeps its arrays, whose memory must
-    stay where it is. Any thread.
+    """Blocks of one length at regular distances, in buffers of one node; made by Node.layout. `count`: the number of blocks
+    in each layer; they have the numbers 0 to count - 1; `block_bytes`: the length of a block. It keeps its arrays alive;
+    their memory must stay where it is. Any thread may use it.
 
-    Node.layout raises InvalidArgument for blocks that overlap (RANGES_OVERLAP), nothing in them (BAD_SIZE), ends of several
-    nodes (BAD_ENDPOINT) or arrays of unlike rows (SIZE_MISMATCH), and OutOfRange (RANGE_OUT_OF_BUFFER) where blocks do not
-    lie inside their end.
+    Node.layout raises InvalidArgument for blocks that overlap (RANGES_OVERLAP), for empty blocks (BAD_SIZE), for ends on
+    different nodes (BAD_ENDPOINT) and for arrays with different rows (SIZE_MISMATCH). It raises OutOfRange
+    (RANGE_OUT_OF_BUFFER) if blocks are not inside their end.
 
-    Transfers with source_blocks and blocks, two lists or integer arrays of one length, raise OutOfRange
-    (RANGE_OUT_OF_BUFFER) for a number outside the blocks, and InvalidArgument for layouts or lists that do not fit together
-    (SIZE_MISMATCH) and for a block that is written twice (RANGES_OVERLAP); nothing moves then. Empty lists move nothing. A
-    transfer takes up to 131,072 blocks of all layers."""
+    Transfers take source_blocks and blocks: two lists or integer arrays of the same length. They raise OutOfRange
+    (RANGE_OUT_OF_BUFFER) for a number outside the layout, and InvalidArgument for layouts or lists that do not match
+    (SIZE_MISMATCH) and for a block that would be written twice (RANGES_OVERLAP). Nothing moves then. Empty lists move
+    nothing. A transfer takes up to 131,072 blocks, counted over all layers."""
 
     __slots__ = ("__weakref__", "_ends", "_found", "_requests", "_shape", "block_bytes", "count")
 

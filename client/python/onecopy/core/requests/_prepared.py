@@ -202,8 +202,8 @@ def _same(end: End, key: _Key, registration: _registrations.Registration | None)
 
 
 class Prepared:
-    """A transfer that can be made many times, made by Node.prepare. It keeps its arrays, whose memory must stay where it
-    is. Any thread, also while another one runs it."""
+    """A transfer that you can make many times; made by Node.prepare. It keeps its arrays alive; their memory must stay
+    where it is. Any thread may use it, also while another one does."""
 
     __slots__ = ("__weakref__", "_keeps", "_native", "_options", "_request", "_requests", "_wanted")
 
@@ -226,7 +226,7 @@ class Prepared:
         return made
 
     def run(self) -> Transfer:
-        """As Node.transfer: returns when the bytes have arrived."""
+        """Like Node.transfer: returns when the bytes have arrived."""
         if self._request is None:
             return Transfer.nothing(self._native)
         request, native = self._request

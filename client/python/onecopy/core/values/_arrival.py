@@ -17,20 +17,20 @@ class Arrival:
     buffer: str
     buffer_id: str
     sequence: int
-    """One more than that of the arrival before in the same buffer."""
+    """Counts the arrivals of the buffer: 1 more than that of the one before."""
     transfer: str
     """The transfer's id; empty for a message alone."""
     sender: str
-    """The user that asked for it: `uid@node`."""
+    """The owner that requested it: `uid@node`."""
     offset: int
-    """In bytes: where the first byte was written."""
+    """Where the first byte was written, in bytes."""
     bytes: int
-    """From the first byte that was written to the last; 0 for a message alone."""
+    """The distance from the first byte written to the last; 0 for a message alone."""
     payload_bytes: int
     """How many bytes were written: fewer than `bytes` if there are gaps between ranges."""
     message: builtins.bytes
     time: datetime.datetime
-    """By the clock of the buffer's node."""
+    """When it arrived, by the clock of the buffer's node."""
 
     @classmethod
     def _of(cls, fields: Mapping[str, Any]) -> Arrival:
@@ -40,7 +40,7 @@ class Arrival:
 
 
 def as_message(message: str | bytes) -> bytes:
-    """A text is sent as UTF-8. How long it may be, the daemon says."""
+    """The bytes of a message; text becomes UTF-8. The daemon checks the length."""
     if isinstance(message, str):
         return message.encode()
     if isinstance(message, (bytes, bytearray, memoryview)):

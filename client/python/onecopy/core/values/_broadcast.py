@@ -1,4 +1,4 @@
-"""What the destinations of a broadcast came to."""
+"""The result of a broadcast, for each destination."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ class BroadcastOrigin:
     """The buffer: `NODE:NAME`."""
     bytes: int
     left: Error | None
-    """Why the destination stopped taking from there, at least for a while; None: it did not."""
+    """Why the destination stopped taking from there, at least for a while; None if it did not stop."""
 
 
 @dataclasses.dataclass(frozen=True)
 class BroadcastCopy:
-    """One destination. Its transfer is all of those into it together: it has an empty `id`, and its receipt is theirs."""
+    """The result for one destination. `transfer` stands for all transfers into it together: it has an empty `id`, and its
+    receipt is the receipt of them all."""
 
     transfer: Transfer
     origins: list[BroadcastOrigin]
@@ -29,7 +30,7 @@ class BroadcastCopy:
 
     @property
     def error(self) -> Error | None:
-        """Why not all bytes are there; None: they are."""
+        """Why some bytes are missing; None if all bytes are there."""
         return self.transfer.error
 
     @property

@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions: a class for each code, with the stable reason and what to do about it."""
+"""Errors as exceptions: a class for each code, with a stable reason and a remedy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from ._refusal import Refusal, known
 
 
 class Error(Exception):
-    """A failure: what failed, on what, why; `remedy` says what to do about it, and may be empty.
+    """A failure. The message says what failed, on what, and why. `remedy` says what to do about it, and can be empty.
 
-    `reason` is a stable name, as in docs/api.md; `refused` says of each path why it was not taken, where the planner
-    was asked. Each code has a class of its own, which is also the built-in exception that is nearest to it.
-    """
+    `reason` is a stable name, listed in docs/api.md. If the planner was asked, `refused` says for each path why it was not
+    taken. Each code has its own class, which also derives from the closest built-in exception."""
 
     code: ClassVar[str] = "UNKNOWN"
 
@@ -47,19 +46,19 @@ class Unknown(Error):
 
 
 class InvalidArgument(Error, ValueError):
-    """Something that was passed is wrong by itself."""
+    """An argument is wrong in itself."""
 
     code = "INVALID_ARGUMENT"
 
 
 class DeadlineExceeded(Error, TimeoutError):
-    """It took longer than it may."""
+    """The call took longer than its limit."""
 
     code = "DEADLINE_EXCEEDED"
 
 
 class NotFound(Error, LookupError):
-    """There is no such buffer, peer, transfer, device, …"""
+    """The buffer, peer, transfer or device does not exist, or the caller has no access to it."""
 
     code = "NOT_FOUND"
 
@@ -71,7 +70,7 @@ class AlreadyExists(Error, ValueError):
 
 
 class PermissionDenied(Error, PermissionError):
-    """The caller may not."""
+    """The caller does not have the right."""
 
     code = "PERMISSION_DENIED"
 
@@ -83,13 +82,13 @@ class ResourceExhausted(Error):
 
 
 class FailedPrecondition(Error):
-    """It cannot be done as things are; a policy that no path meets, for one."""
+    """The state of the system does not allow it: for example, no path meets the policy."""
 
     code = "FAILED_PRECONDITION"
 
 
 class Aborted(Error):
-    """Something that it needs went away: the owner of the memory, a peer's daemon."""
+    """Something that the call needs went away: the owner of the memory, or a peer's daemon."""
 
     code = "ABORTED"
 
@@ -107,19 +106,19 @@ class Unimplemented(Error, NotImplementedError):
 
 
 class Internal(Error):
-    """A fault of onecopy's own."""
+    """A fault of onecopy itself."""
 
     code = "INTERNAL"
 
 
 class Unavailable(Error, ConnectionError):
-    """The daemon, a peer or a link cannot be reached; trying again may help."""
+    """The daemon, a peer or a link cannot be reached. Trying again may help."""
 
     code = "UNAVAILABLE"
 
 
 class DataLoss(Error):
-    """The checksums of both ends differ."""
+    """The checksums of both ends differ, or a file changed while it was read."""
 
     code = "DATA_LOSS"
 

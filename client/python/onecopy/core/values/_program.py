@@ -1,4 +1,4 @@
-"""The command-line program, and what it says of this node."""
+"""The command-line program, and what it finds on this node."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ._values import Diagnosis
 
 
 def program() -> pathlib.Path:
-    """The command-line program that the wheel brings."""
+    """The path of the command-line program in the wheel."""
     return pathlib.Path(_native.__file__).parent / "bin" / "onecopy"
 
 
 def diagnose(run_dir: str = "") -> Diagnosis:
-    """What `onecopy doctor` says of this node, whether or not a daemon runs."""
+    """What `onecopy doctor` finds on this node, with or without a running daemon."""
     command = [os.fspath(program()), *(["--run-dir", run_dir] if run_dir else []), "--json", "doctor"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     try:

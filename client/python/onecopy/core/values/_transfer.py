@@ -12,9 +12,10 @@ from ._values import Plan, Receipt
 
 
 class Transfer:
-    """Does not change; refresh() returns a newer one. One that was started keeps the arrays that it uses: where both are
-    dropped, the memory goes, and the transfer is cancelled. What had nothing to move, or what this client copied itself,
-    without the daemon, has an empty `id`, and has ended."""
+    """A transfer, as it was when the daemon last reported it. This object does not change; refresh() returns a newer one. A
+    transfer from Node.start keeps its arrays alive. If you drop the transfer and the arrays, the memory is freed and the
+    transfer is cancelled. If there was nothing to move, or the client copied the bytes itself, the transfer has an empty
+    `id` and has ended."""
 
     __slots__ = ("__weakref__", "_fields", "_keeps", "_native", "_node")
 
@@ -26,7 +27,7 @@ class Transfer:
 
     @classmethod
     def nothing(cls, node: _native.Node) -> Transfer:
-        """Of lists without an element: it has succeeded."""
+        """The transfer of empty lists: it has succeeded."""
         return cls(node, _native.nothing_moved(), None)
 
     def _document(self) -> dict[str, Any]:
@@ -45,7 +46,7 @@ class Transfer:
 
     @property
     def ended(self) -> bool:
-        """Whether the state is a last one."""
+        """Whether the state is final: SUCCEEDED, FAILED or CANCELLED."""
         return self._native.is_final
 
     @property
@@ -54,7 +55,7 @@ class Transfer:
 
     @property
     def bytes_done(self) -> int:
-        """Arrived so far."""
+        """How many bytes have arrived so far."""
         return self._native.bytes_done
 
     @property
@@ -71,35 +72,35 @@ class Transfer:
 
     @property
     def waits_for(self) -> str:
-        """What keeps its bytes from moving just now; empty: nothing."""
+        """What keeps the bytes from moving now; empty if nothing does."""
         return str(self._document()["waits_for"])
 
     @property
     def error(self) -> Error | None:
-        """Why it did not succeed, of one that has ended so."""
+        """Why the transfer did not succeed; None if it succeeded or has not ended."""
         found = self._native.error
         return found if isinstance(found, Error) else None
 
     @property
     def receipt(self) -> Receipt:
-        """What really happened; complete once the transfer SUCCEEDED. A small transfer that went by shared memory lacks
-        `refused`, `attempts` and `evidence`: refresh() has them."""
+        """What really happened; complete when the transfer has SUCCEEDED. The receipt of a small transfer that went through
+        shared memory lacks `refused`, `attempts` and `evidence`: refresh() has them."""
         return Receipt._of(self._document(), self._native.text())
 
     @property
     def plan(self) -> Plan | None:
-        """What was chosen; None before it runs."""
+        """The plan of the path that was chosen; None before the transfer runs."""
         fields = json.loads(self._native.plan_document())
         return None if fields is None else Plan._of(fields, self._native.plan_text())
 
     def refresh(self) -> Transfer:
-        """As it is now."""
+        """The transfer as it is now."""
         if not self.id:
             return self
         return Transfer(self._node, self._node.get_transfer(self.id), self._keeps)
 
     def wait(self, progress: Callable[[Transfer], object] | None = None) -> Transfer:
-        """Until it has ended; raises an Error with its reason where it did not succeed."""
+        """Waits for the end. Raises an Error with its reason if the transfer did not succeed."""
         return self._wait(_native.Stop(), progress)
 
     def _wait(self, stop: _native.Stop, progress: Callable[[Transfer], object] | None) -> Transfer:
@@ -115,7 +116,7 @@ class Transfer:
         return Transfer(self._node, self._node.wait(self.id, note, stop), None)
 
     def cancel(self) -> Transfer:
-        """Asks for its end, and returns it as it is; one that has ended stays as it is."""
+        """Asks for the end of the transfer, and returns the transfer as it is now. Does nothing if it has ended."""
         if not self.id:
             return self
         return Transfer(self._node, self._node.cancel(self.id), self._keeps)
@@ -131,4 +132,4 @@ class Transfer:
 
 
 Progress: TypeAlias = "Callable[[Transfer], object]"
-"""What is called with a transfer as it goes. What it raises cancels the transfer."""
+"""A function that is called with the transfer at each change. An exception in it cancels the transfer."""

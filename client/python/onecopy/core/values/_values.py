@@ -1,4 +1,4 @@
-"""What the daemon tells, as frozen values that print as the command line does."""
+"""What the daemon reports, as frozen values that print as the command line does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _time(text: str | None) -> datetime.datetime | None:
 
 @dataclasses.dataclass(frozen=True)
 class Export:
-    """A folder of a node, from or to whose files the caller may transfer."""
+    """A folder of a node. The caller may copy files from it, or to it."""
 
     node: str
     name: str
@@ -73,7 +73,7 @@ class Lane:
 
 @dataclasses.dataclass(frozen=True)
 class Checksum:
-    """Of the destination's range; `verified` where it equalled the source's."""
+    """The checksum of the destination's range. `verified`: whether the source's checksum was equal."""
 
     algorithm: str
     value: str
@@ -82,7 +82,7 @@ class Checksum:
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """One try at moving the bytes; `outcome` is SUCCEEDED or the reason of the failure."""
+    """One attempt to move the bytes. `outcome` is SUCCEEDED, or the reason of the failure."""
 
     path: str
     outcome: str
@@ -91,7 +91,7 @@ class Attempt:
 
 @dataclasses.dataclass(frozen=True)
 class Receipt:
-    """What really happened. str() of it is what `onecopy cp` prints."""
+    """What really happened in a transfer. str() of it is what `onecopy cp` prints."""
 
     path: str
     copies: int
@@ -158,7 +158,7 @@ def _refused(refused: tuple[Refusal, ...]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What would happen. str() of it is what `onecopy explain` prints."""
+    """What a transfer would do. str() of it is what `onecopy explain` prints."""
 
     source: str
     destination: str
@@ -199,10 +199,10 @@ _FILE = re.compile(r"(?P<node>[^:@/]+):(?P<buffer>/.*?)" + _RANGE.replace("[^+@]
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """A range of a buffer, or of a file below a folder that its node exports: `buffer` is then its absolute path there.
-    `node` empty: the node of the connection; `bytes` None: up to the buffer's end or, at a destination, as long as the
-    source. A file that is written gets its name once all of it is there; with `offset` or `bytes` it is written in place,
-    and must be there."""
+    """A range of a buffer, or of a file in a folder that its node exports: `buffer` is then the file's absolute path. An
+    empty `node` is the node of the connection. If `bytes` is None, the range goes to the buffer's end or, at a destination,
+    is as long as the source. A file that is written as a whole gets its name when all bytes are there. With `offset` or
+    `bytes`, the file is written in place and must exist."""
 
     buffer: str
     node: str = ""
@@ -211,7 +211,7 @@ class Endpoint:
 
     @classmethod
     def parse(cls, text: str) -> Endpoint:
-        """Of `west:weights@4096+1MiB`, `west:/data/model.bin` and the like, as people type it."""
+        """Parses text as on the command line: `west:weights@4096+1MiB`, `west:/data/model.bin`."""
         found = _ENDPOINT.fullmatch(text) or _FILE.fullmatch(text)
         if found is None:
             raise InvalidArgument(
@@ -243,12 +243,12 @@ def whole_buffer(text: str, node: str = "") -> tuple[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Buffer:
-    """Bytes on a node that have a name, as they were when the daemon was asked. `form`: how the daemon has a client's
-    memory ("memfd", "process", "cuda-ipc", …); empty: its own.
+    """A buffer as it was when the daemon was asked. `form`: in which form the daemon uses a client's memory ("memfd",
+    "process", "cuda-ipc", …); empty for memory that the daemon allocated.
 
-    A view is a name for a part of another buffer's memory: `view_of` is that one's id, else empty, and `offset_bytes`
-    where the view begins there. One that was made of an array has its `dtype`, `shape` and `strides` in bytes; its bytes
-    are then those of the elements, in their order, whatever gaps lie between them."""
+    A view is a name for a part of another buffer's memory. Its `view_of` is the other buffer's id (else empty), and
+    `offset_bytes` is where the view begins there. A view of an array has its `dtype`, `shape` and `strides` (in bytes);
+    offsets in it count the bytes of the elements in order, and skip the gaps."""
 
     node: str
     name: str
@@ -275,7 +275,7 @@ class Buffer:
                      dtype=array.get("dtype", ""), shape=shape, strides=strides)
 
     def endpoint(self, offset: int | None = None, bytes: int | None = None) -> Endpoint:
-        """A range of it, by its id: a buffer that is created again under its name is another one."""
+        """A range of it, by its id. If the buffer is removed and created again with the same name, the id is another one."""
         return Endpoint(self.id, self.node, offset, bytes)
 
     def __getitem__(self, range: slice) -> Endpoint:
@@ -299,7 +299,7 @@ class Buffer:
 
 @dataclasses.dataclass(frozen=True)
 class Sum:
-    """Checksum of a range as it was when it was read."""
+    """The checksum of a range, as it was when the daemon read it."""
 
     algorithm: str
     value: str
@@ -311,7 +311,7 @@ class Sum:
 
 @dataclasses.dataclass(frozen=True)
 class Grant:
-    """The right of another owner on a range of a buffer, until a time (None: no end)."""
+    """The right of another owner to access a range of a buffer, until `expire_time` (None: without end)."""
 
     id: str
     buffer: str
@@ -331,7 +331,7 @@ class Grant:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing that keeps the node from the one-copy path ("blocks"), or could be better."""
+    """Something that keeps the node from the one-copy path (severity "blocks"), or that could be better."""
 
     code: str
     severity: str
@@ -345,7 +345,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """What `onecopy doctor` says."""
+    """What `onecopy doctor` found."""
 
     works: bool
     proof: str
