@@ -1,4 +1,4 @@
-// What arrives in the caller's buffers, as it comes.
+// Reports what arrives in the caller's buffers.
 #pragma once
 
 #include "onecopy/language.h"  // first
@@ -21,38 +21,38 @@ class ArrivalStream;
 class Connection;
 }  // namespace client
 
-// Move-only; made by Client::WatchArrivals, whose connection it keeps alive. Thread-safe, except
-// for moving and destroying it; each arrival is given to one call. The library's threads receive in
-// the background.
+// Move-only; made by Client::WatchArrivals. Keeps the client's connection alive. Thread-safe,
+// except that you must not move or destroy it while another thread uses it. Each arrival goes to
+// one call. The library's threads receive in the background.
 //
-// What one call has returned counts as dealt with once the next one begins, or Close, and is then
-// acknowledged to the daemon by and by. What was not, and was in a buffer that keeps arrivals, is
-// told to that buffer's next watch: so a caller that deals with arrivals before asking for more
-// loses none, and may see some twice after a crash (they have the same Arrival::sequence).
+// When the next call begins, or at Close, the library acknowledges the arrivals that the last call
+// returned. If a buffer keeps arrivals, those that are not acknowledged go to the buffer's next
+// watch. So a caller that handles arrivals before it asks for more loses none. After a crash, it
+// may see some twice, with the same Arrival::sequence.
 //
-// In a child of the process that made it every call fails with FAILED_PRECONDITION (FORKED), and
-// its end leaves the watch to the parent.
+// In a forked child of the process that made it, every call fails with FAILED_PRECONDITION
+// (FORKED), and its destructor leaves the watch to the parent.
 class ArrivalWatch {
  public:
   ArrivalWatch(ArrivalWatch&&) noexcept = default;
   ArrivalWatch& operator=(ArrivalWatch&&) noexcept;
-  ~ArrivalWatch();  // the watch ends; what the last call returned is not acknowledged
+  ~ArrivalWatch();  // ends the watch; does not acknowledge what the last call returned
 
-  // What has arrived and was not taken yet, at most so many: nothing, if nothing has. Asks the
-  // daemon for nothing, and takes about as long as a mutex. Fails as Wait once there is nothing
-  // left and nothing can come: NOT_FOUND (BUFFER_NOT_FOUND) where the buffer was removed, ABORTED
-  // (OWNER_DIED) where the client that had registered it has gone,
-  // UNAVAILABLE (DAEMON_UNREACHABLE) where the daemon has gone.
+  // The arrivals that no call has returned yet, at most `most`; none if there are none. Does not
+  // call the daemon, and takes about as long as a mutex. If there are none left and no more can
+  // come, fails like Wait: NOT_FOUND (BUFFER_NOT_FOUND) if the buffer was removed, ABORTED
+  // (OWNER_DIED) if the client that registered it has ended, UNAVAILABLE (DAEMON_UNREACHABLE) if
+  // the daemon has ended.
   Result<ArrivalBatch> Poll(size_t most = SIZE_MAX);
 
-  // The same, but blocks until there is something. CANCELLED once a stop is requested,
-  // DEADLINE_EXCEEDED after `limit`; nothing is lost by either.
+  // Like Poll, but blocks until something has arrived. CANCELLED after a requested stop,
+  // DEADLINE_EXCEEDED after `limit`; no arrival is lost then.
   Result<ArrivalBatch> Wait(std::stop_token stop = {},
                             std::optional<std::chrono::milliseconds> limit = {},
                             size_t most = SIZE_MAX);
 
-  // All that was taken is dealt with: acknowledges it, and ends the watch: every other call fails
-  // from then on. Blocks until the daemon has answered; fails where it has not.
+  // Acknowledges all returned arrivals and ends the watch: every later call fails. Blocks until the
+  // daemon has answered; fails if it has not.
   Status Close();
 
  private:
@@ -62,7 +62,7 @@ class ArrivalWatch {
   void End();
 
   std::shared_ptr<client::Connection> connection_;
-  std::shared_ptr<client::ArrivalStream> stream_;  // goes before the connection
+  std::shared_ptr<client::ArrivalStream> stream_;  // destroyed before the connection
 };
 
 }  // namespace onecopy

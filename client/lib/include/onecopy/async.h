@@ -1,18 +1,18 @@
-// Transfers that no thread waits for: Client::RunTransferAsync, AwaitTransferAsync.
+// Transfers for which no thread waits: Client::RunTransferAsync, AwaitTransferAsync.
 //
 //   onecopy::CompletionQueue queue = …;
-//   client->RunTransferAsync(request, {.on_end = queue.Notify(7)});   // as many as one likes
+//   client->RunTransferAsync(request, {.on_end = queue.Notify(7)});   // as many as you like
 //   // when queue.fd() is readable:
 //   while (auto ended = queue.Take()) Handle(ended->tag, ended->outcome);
 //
-// Each Client has one thread of its own for all of them, from the first one on. What goes by the
-// ring without callbacks does not need it: the call that asks for its state looks itself. The
-// thread alone runs the callbacks, one after another and with no lock held: one that takes long
-// delays the others. A callback may call the Client, start further transfers, and destroy the
-// Client; what it must not do is wait for another future of the same Client (FAILED_PRECONDITION,
-// CALLED_FROM_CALLBACK). An exception that leaves a callback ends there and changes nothing:
-// TransferFuture::callback_status tells of it. Callbacks are destroyed on the same thread, after
-// the last call of any.
+// Each Client has one thread for all of them, which starts with the first one. Transfers by the
+// ring without callbacks do not need the thread: the call that asks for their state looks at the
+// ring. Only this thread runs callbacks, one after another, without holding a lock; a callback that
+// takes long delays the others. A callback can call the Client, start transfers and destroy the
+// Client. It must not wait for another future of the same Client: that is refused
+// (FAILED_PRECONDITION, CALLED_FROM_CALLBACK). If an exception leaves a callback, the library
+// catches it; see TransferFuture::callback_status. The same thread destroys the callbacks, after
+// their last call.
 #pragma once
 
 #include "onecopy/language.h"  // first
@@ -32,48 +32,49 @@ namespace client {
 class PendingTransfer;
 }  // namespace client
 
-// How a transfer is ordered with work on CUDA streams of this process (CUstream or cudaStream_t, as
-// a number; 0 is the default stream of the calling thread's current context). The host waits for
-// neither.
+// How a transfer is ordered with work on CUDA streams of this process. A stream is a CUstream or
+// cudaStream_t as a number; 0 is the default stream of the calling thread's current context. The
+// host does not wait.
 struct StreamOrder {
-  // The transfer begins when what is queued there now has been done.
+  // The transfer begins when the work that is now queued on this stream is done.
   std::optional<uintptr_t> after = {};
-  // What is queued there from now on waits, on the GPU, until the transfer has ended, however it
-  // ends: whether the bytes are there, the future alone tells.
+  // Work that is queued on this stream from now on waits, on the GPU, until the transfer has ended,
+  // however it ends. Only the future says whether the bytes are there.
   std::optional<uintptr_t> then = {};
 };
 
 struct TransferCallbacks {
-  // The transfer once it is accepted, and at each change. With it no transfer goes by the ring.
+  // Called with the transfer when it is accepted, and at each change. With it, the transfer does
+  // not go by the ring.
   std::function<void(const TransferInfo&)> on_update = {};
-  // Once, with what RunTransfer would have returned; TransferFuture::done() is true by then.
+  // Called once, with what RunTransfer would have returned. TransferFuture::done() is then true.
   std::function<void(const Result<TransferInfo>&)> on_end = {};
 };
 
-// The end of one transfer, when it comes. A handle: copies are of the same transfer, and to drop
-// all changes nothing. Any thread. In a child of the process that made it, what had not ended is
-// FAILED_PRECONDITION (FORKED).
+// The result of one transfer. A handle: copies refer to the same transfer, and dropping all of them
+// changes nothing. Any thread may use it. In a forked child of the process that made it, a transfer
+// that had not ended fails with FAILED_PRECONDITION (FORKED).
 class TransferFuture {
  public:
-  TransferFuture() = default;  // of nothing: only valid() may be asked
+  TransferFuture() = default;  // empty: call only valid()
   bool valid() const { return state_ != nullptr; }
 
   bool done() const;
-  // Blocks until done() or for so long; whether it is done.
+  // Blocks until done(), at most for `limit`. Returns done().
   bool WaitFor(std::chrono::nanoseconds limit) const;
-  // Blocks until done(). What RunTransfer would have returned: a transfer that failed is one in a
-  // last state, see OutcomeOf.
+  // Blocks until done(). Returns what RunTransfer would have returned: a failed transfer is a
+  // TransferInfo in a final state, see OutcomeOf.
   Result<TransferInfo> Get() const;
-  // The transfer as it was last told; nothing before it was accepted, and, of one by the ring,
-  // before its end.
+  // The transfer as last reported. Empty before the transfer is accepted; for a transfer by the
+  // ring, empty before its end.
   std::optional<TransferInfo> Latest() const;
 
-  // Asks for the transfer's end, also before it was accepted, and returns at once. It is done when
-  // nothing moves any more; by then it may have succeeded anyway. One by the ring is not
-  // cancelled.
+  // Asks for the end of the transfer, also before it is accepted, and returns at once. The future
+  // is done when nothing moves any more; the transfer may have succeeded by then. Does not cancel a
+  // transfer by the ring.
   void Cancel() const;
 
-  // INTERNAL, of a callback that an exception left: the first.
+  // INTERNAL if an exception left a callback, with the text of the first such exception.
   Status callback_status() const;
 
  private:
@@ -83,8 +84,9 @@ class TransferFuture {
   std::shared_ptr<client::PendingTransfer> state_;
 };
 
-// Ends of transfers for a thread that waits for descriptors, as event loops do. Move-only; any
-// number of threads may take. What Notify gave may outlive the queue: it then does nothing.
+// Reports the ends of transfers to a thread that waits for descriptors, as event loops do.
+// Move-only; any number of threads may call Take. What Notify returned can outlive the queue; it
+// then does nothing.
 class CompletionQueue {
  public:
   struct Ended {
@@ -92,12 +94,13 @@ class CompletionQueue {
     Result<TransferInfo> outcome;
   };
 
-  // RESOURCE_EXHAUSTED, or what else the kernel refuses a descriptor with.
+  // RESOURCE_EXHAUSTED, or another error if the kernel refuses a descriptor.
   static Result<CompletionQueue> Make();
 
-  // Readable for as long as there is something to take; for poll, epoll and the like alone.
+  // Readable while Take has something to return. Only for poll, epoll and the like; do not read
+  // from it.
   int fd() const;
-  // The oldest; nothing where there is none. Never blocks.
+  // The oldest ended transfer; empty if there is none. Never blocks.
   std::optional<Ended> Take();
   // For TransferCallbacks::on_end.
   std::function<void(const Result<TransferInfo>&)> Notify(uint64_t tag) const;

@@ -24,44 +24,45 @@ namespace onecopy {
 
 struct BroadcastRequest {
   Endpoint source = {};  // a buffer of any node, or a range of it
-  // Buffers, each at least as long, or ranges of them; one whose `bytes` are given is as long.
+  // Buffers or ranges. A buffer must have at least the length of the source; a range with `bytes`,
+  // exactly that length.
   std::vector<Endpoint> destinations = {};
-  Policy policy = {};                                      // of every transfer
-  bool checksum = false;                                   // of every transfer
-  std::optional<std::chrono::milliseconds> deadline = {};  // of the whole
-  // How long a destination that no longer answers is tried again before it has failed. The others
-  // do not wait for it; the call does.
+  Policy policy = {};                                      // for every transfer
+  bool checksum = false;                                   // for every transfer
+  std::optional<std::chrono::milliseconds> deadline = {};  // of the whole broadcast
+  // How long the library tries again to reach a destination that no longer answers. The others do
+  // not wait for it; the call does.
   std::chrono::milliseconds retry_for = std::chrono::seconds(30);
-  // How much moves at a time, from node to node; at least a 4,096th of the payload. 0: 32 pieces
-  // times the number of destinations, each at least what the slowest way moves in 2 ms, from 256
-  // KiB to 256 MiB; a payload of at most 1 MiB in one piece, which each destination takes from the
-  // source.
+  // How much moves at a time from node to node, at least 1/4096 of the payload. 0: the library
+  // chooses. It makes 32 pieces for each destination. A piece is at least what the slowest path
+  // moves in 2 ms, and 256 KiB to 256 MiB. A payload of at most 1 MiB is one piece, which each
+  // destination takes from the source.
   uint64_t piece_bytes = 0;
 };
 
-// What a destination took from one buffer, and why it took no more from it.
+// What a destination took from one buffer, and why it stopped.
 struct BroadcastOrigin {
   std::string from;    // "NODE:NAME"
-  uint64_t bytes = 0;  // which came from there
-  // Not OK: the destination stopped taking from there for this reason, at least for a while.
+  uint64_t bytes = 0;  // taken from there
+  // Not OK: why the destination stopped taking from there, at least for a while.
   Status left = {};
 };
 
-// What one destination came to.
+// The result for one destination.
 struct BroadcastCopy {
   Endpoint destination;
-  // OK: all bytes are there. Else why they are not; what has arrived stays.
+  // OK: all bytes are there. Else why some are missing; the bytes that have arrived stay.
   Status outcome;
-  uint64_t bytes = 0;  // that have arrived
-  // Of all transfers into it, merged as MergeReceipt does. `seconds` and `asked_seconds` run from
-  // the broadcast's beginning to the last byte's arrival here. `checksum` of several pieces has no
-  // value, and says whether all were equal.
+  uint64_t bytes = 0;  // have arrived
+  // Of all transfers into it, merged by MergeReceipt. `seconds` and `asked_seconds` run from the
+  // beginning of the broadcast to the arrival of the last byte here. With several pieces,
+  // `checksum` has no value and says only whether all were equal.
   Receipt receipt;
   std::vector<BroadcastOrigin> origins;  // in the order of the chain, the source first
 };
 
-// On the calling thread, now and then: the bytes that have arrived, of all destinations together,
-// and how many there are. An exception that leaves it cancels what is under way.
+// Called on the calling thread, now and then, with the bytes that have arrived at all destinations
+// together, and their total. An exception in it cancels the broadcast.
 using OnBroadcast = std::function<void(uint64_t bytes_done, uint64_t bytes_total)>;
 
 }  // namespace onecopy

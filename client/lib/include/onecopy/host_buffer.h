@@ -1,4 +1,4 @@
-// Host memory that this process and the daemon both map.
+// Host memory that both this process and the daemon map.
 #pragma once
 
 #include "onecopy/language.h"  // first
@@ -20,31 +20,32 @@ class Connection;
 class HostMemory;
 }  // namespace client
 
-// When the memory gets its pages.
+// When the kernel allocates the pages of the memory.
 enum class HostPages { kNow, kWhenTouched };
 
-// Move-only ownership of a mapping and of its registration, made by Client::CreateHostBuffer. Keeps
-// the client's connection alive. The bytes may be read and written by any thread at any time; what
-// a running transfer sees of concurrent writes is undefined.
+// Owns a mapping and its registration; made by Client::CreateHostBuffer. Move-only. Keeps the
+// client's connection alive. Any thread may read and write the bytes at any time; what a running
+// transfer sees of concurrent writes is undefined.
 class HostBuffer {
  public:
   HostBuffer(HostBuffer&& other) noexcept;
   HostBuffer& operator=(HostBuffer&& other) noexcept;
-  // As Close; a failure means that the daemon has gone, and the registration with it.
+  // Like Close. If that fails, the daemon has ended, and the registration with it.
   ~HostBuffer();
 
   std::byte* data() const { return data_; }
   uint64_t bytes() const { return data_ == nullptr ? 0 : as_made_.bytes; }
-  // As the present session knows it: after a restart of the daemon the id is another one, from the
+  // The buffer in the present session. After a restart of the daemon, it has another id from the
   // client's next call on.
   BufferInfo info() const;
 
-  // A range of it, for a transfer; absent `bytes`: up to its end.
+  // A range of the buffer, for a transfer. Without `bytes`, it goes to the buffer's end.
   Endpoint endpoint(uint64_t offset_bytes = 0, std::optional<uint64_t> bytes = {}) const;
 
-  // Blocks: cancels the transfers that use it, waits until they have ended, and ends the
-  // registration. The mapping stays until the destructor. FAILED_PRECONDITION (FORKED) in a child
-  // of the process that made it, which keeps the bytes and leaves the registration to its parent.
+  // Cancels the transfers that use the buffer, waits until they have ended, and ends the
+  // registration. The mapping stays until the destructor. In a forked child of the process that
+  // made it: FAILED_PRECONDITION (FORKED); the child keeps the bytes, and the parent the
+  // registration.
   Status Close();
 
  private:
@@ -55,7 +56,7 @@ class HostBuffer {
   std::shared_ptr<client::Connection> connection_;  // null once closed
   std::shared_ptr<client::HostMemory> memory_;
   std::byte* data_ = nullptr;
-  BufferInfo as_made_;  // and as it was when it was closed
+  BufferInfo as_made_;  // and, once closed, as it was then
 };
 
 }  // namespace onecopy

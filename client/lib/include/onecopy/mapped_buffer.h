@@ -1,5 +1,5 @@
-// The memory of a buffer of this node, be it the daemon's or another process's, in this process:
-// for its own loads and stores, or for kernels on its GPUs.
+// The memory of a buffer of this node, mapped into this process: for its own loads and stores, or
+// for kernels on its GPUs. The daemon or another process owns the buffer.
 //
 //   auto weights = client->MapBuffer("weights");
 //   if (!weights) return Fail(weights.status());
@@ -25,51 +25,51 @@ class Mapping;
 }  // namespace client
 
 struct MapOptions {
-  // Of GPU memory: the GPU on which kernels shall use it, as this process numbers them (cuda:N).
-  // The memory stays where it is; another GPU reaches it by peer access, over NVLink or PCIe.
-  // Absent: the GPU on which the memory lies.
+  // For GPU memory: the GPU whose kernels use it, by its number in this process (cuda:N). The
+  // memory stays where it is; another GPU reaches it by peer access, over NVLink or PCIe. Absent:
+  // the GPU that has the memory.
   std::optional<int> cuda_device = {};
 };
 
-// Move-only ownership of a mapping, made by Client::MapBuffer. Keeps the client's connection alive.
-// What others do to the bytes meanwhile is seen as it happens, as between threads; nothing orders
-// it.
+// Owns a mapping; made by Client::MapBuffer. Move-only. Keeps the client's connection alive. What
+// others write to the bytes is visible as between threads; nothing orders it.
 //
-// The daemon may take a mapping back: because the buffer goes, with its owner or by request;
-// because the right to it ends; because the daemon ends. It reports that (CheckValid,
-// revocation_fd), and this process must then close the mapping at once. The daemon cannot do that
-// by itself: a process that does not close the mapping can still read and write the memory, within
-// the bounds that docs/decisions/mapped-buffers.md describes. Touching it never faults if the
-// daemon is gone. Host memory whose owner cuts its file short becomes zeros here, all of it,
-// instead of a SIGBUS.
+// The daemon can revoke a mapping: because the buffer is removed, its owner ends or asks for that,
+// the access right ends, or the daemon ends. It reports this by CheckValid and revocation_fd. This
+// process must then close the mapping at once. The daemon cannot do that: a process that does not
+// close the mapping can still read and write the memory, within the bounds that
+// docs/decisions/mapped-buffers.md describes. Access never faults because the daemon has ended. If
+// the owner of host memory truncates its file, the whole memory becomes zeros here, and there is no
+// SIGBUS.
 class MappedBuffer {
  public:
   MappedBuffer(MappedBuffer&& other) noexcept;
   MappedBuffer& operator=(MappedBuffer&& other) noexcept;
-  ~MappedBuffer();  // as Close
+  ~MappedBuffer();  // like Close
 
-  // The processor's address of host memory; of GPU memory the driver's, for kernels on that GPU and
-  // copies by it. Null once closed; what follows is then empty. Of a view, where that begins.
+  // The address: of host memory, for the processor; of GPU memory, for kernels on cuda_device() and
+  // copies by it. For a view, the view's beginning. Null once closed; the members below are then
+  // empty.
   void* data() const;
-  // The buffer's. Of an array with gaps (BufferInfo::array) its elements lie further apart.
+  // The buffer's length. The elements of an array with gaps (BufferInfo::array) lie further apart.
   uint64_t bytes() const;
   const BufferInfo& info() const;  // as it was when it was mapped
-  // The GPU that uses the memory, as this process numbers it; none for host memory.
+  // The GPU that uses the memory, by its number in this process; empty for host memory.
   std::optional<int> cuda_device() const;
 
-  // Any thread; one system call, which asks the daemon for nothing. OK while the mapping may be
-  // used; else why the daemon has taken it back: ABORTED (OWNER_DIED), NOT_FOUND
-  // (BUFFER_NOT_FOUND), PERMISSION_DENIED (NOT_OWNER, GRANT_EXPIRED), UNAVAILABLE (DRAINING),
-  // UNAVAILABLE (DAEMON_UNREACHABLE) if the daemon ended without notice; ABORTED
-  // (MEMORY_FAULT) where bytes that this process touched were not there. CANCELLED once closed.
+  // OK while you may use the mapping; else why the daemon has revoked it: ABORTED (OWNER_DIED),
+  // NOT_FOUND (BUFFER_NOT_FOUND), PERMISSION_DENIED (NOT_OWNER, GRANT_EXPIRED), UNAVAILABLE
+  // (DRAINING), UNAVAILABLE (DAEMON_UNREACHABLE) if the daemon ended without notice; ABORTED
+  // (MEMORY_FAULT) if bytes that this process touched did not exist. CANCELLED once closed. Any
+  // thread may call this; it takes one system call and does not call the daemon.
   Status CheckValid() const;
-  // Readable (POLLIN) from then on that CheckValid fails. Stays this object's, and is not to be
-  // read; -1 once closed.
+  // Becomes readable (POLLIN) when CheckValid begins to fail. This object owns it; do not read from
+  // it. -1 once closed.
   int revocation_fd() const;
 
-  // Unmaps the memory, and tells the daemon. Whatever still uses it must have ended, GPU work that
-  // is queued included. Safe to repeat. FAILED_PRECONDITION (DRIVER_FAILED) with what the driver
-  // says. In a child of the process that mapped it GPU memory is left to the parent.
+  // Unmaps the memory and informs the daemon. Everything that uses the memory must have ended,
+  // including queued GPU work. You can call it again. FAILED_PRECONDITION (DRIVER_FAILED) with the
+  // driver's message. A forked child of the process that mapped it leaves GPU memory to the parent.
   Status Close();
 
  private:

@@ -1,5 +1,5 @@
-// A source of memory, and adaptors for it: an adaptor is a source that passes every call on to
-// another one.
+// A source of memory, and adaptors for it. An adaptor is a source that passes every call on to
+// another source.
 #pragma once
 
 #include "onecopy/language.h"  // first
@@ -15,10 +15,10 @@
 
 namespace onecopy {
 
-// A CUstream (cudaStream_t) as a number; 0 is the default stream, and all that host memory needs.
+// A CUstream (cudaStream_t) as a number. 0 is the default stream; use 0 for host memory.
 using StreamHandle = uintptr_t;
 
-// What every allocation begins at a multiple of.
+// Every allocation begins at a multiple of this.
 inline constexpr uint64_t kPoolAlignment = 256;
 
 // Modelled on RMM's device_memory_resource, with errors as values. Thread-safe.
@@ -26,18 +26,19 @@ class MemoryResource {
  public:
   virtual ~MemoryResource() = default;
 
-  // At least that many bytes, aligned to kPoolAlignment, for work that is given to `stream` from
-  // now on. INVALID_ARGUMENT (BAD_SIZE) for none; RESOURCE_EXHAUSTED if no memory is left.
+  // At least `bytes` bytes, aligned to kPoolAlignment, for work that is queued on `stream` from now
+  // on. INVALID_ARGUMENT (BAD_SIZE) for 0 bytes; RESOURCE_EXHAUSTED if no memory is left.
   virtual Result<void*> Allocate(uint64_t bytes, StreamHandle stream = 0) = 0;
 
-  // Gives it back: what was given to `stream` before now may still use it. `bytes` as allocated, or
-  // 0 where the caller does not know it any more. Null is nothing. INVALID_ARGUMENT (BAD_POINTER)
-  // for what is not allocated, (SIZE_MISMATCH) for another size: nothing has changed then.
+  // Returns the memory. Work that was queued on `stream` before may still use it. `bytes`: as
+  // allocated, or 0 if you no longer know. Does nothing for null. INVALID_ARGUMENT (BAD_POINTER)
+  // for a pointer that is not allocated, (SIZE_MISMATCH) for another size; nothing has changed
+  // then.
   virtual Status Deallocate(void* pointer, uint64_t bytes = 0, StreamHandle stream = 0) = 0;
 };
 
-// Tells of each call, after it, on its thread and with no lock held:
-// "allocate 4096 stream 0x0: 0x7f…", "deallocate 0x7f… stream 0x0: BAD_POINTER: …".
+// Reports each call, after it, on its thread, without holding a lock: "allocate 4096 stream 0x0:
+// 0x7f…", "deallocate 0x7f… stream 0x0: BAD_POINTER: …".
 class LoggingResource final : public MemoryResource {
  public:
   using Sink = std::function<void(const std::string& line)>;
@@ -50,8 +51,8 @@ class LoggingResource final : public MemoryResource {
   const Sink sink_;
 };
 
-// Allows no more than so many bytes at a time: RESOURCE_EXHAUSTED (QUOTA) beyond, with the upstream
-// not asked.
+// Allows at most `limit_bytes` at a time. Beyond that: RESOURCE_EXHAUSTED (QUOTA), without a call
+// of the upstream.
 class LimitingResource final : public MemoryResource {
  public:
   LimitingResource(std::shared_ptr<MemoryResource> upstream, uint64_t limit_bytes);
@@ -68,11 +69,11 @@ class LimitingResource final : public MemoryResource {
 };
 
 struct ResourceCounts {
-  uint64_t allocations = 0;  // that succeeded
+  uint64_t allocations = 0;  // successful ones
   uint64_t deallocations = 0;
-  uint64_t failures = 0;  // of both
+  uint64_t failures = 0;  // of either
   uint64_t bytes_in_use = 0;
-  uint64_t peak_bytes = 0;   // the most that was in use at once
+  uint64_t peak_bytes = 0;   // the largest number in use at once
   uint64_t total_bytes = 0;  // of all allocations
 };
 
@@ -90,14 +91,15 @@ class StatisticsResource final : public MemoryResource {
   const std::unique_ptr<State> state_;
 };
 
-// Knows what has not been given back, and tells `on_leaks` of it where it ends with some left.
+// Knows which allocations were not returned. If some are left when it is destroyed, it calls
+// `on_leaks`.
 class LeakCheckResource final : public MemoryResource {
  public:
   struct Leak {
     void* pointer = nullptr;
     uint64_t bytes = 0;
     StreamHandle stream = 0;
-    uint64_t number = 0;  // the how manieth allocation it was, from 1 on
+    uint64_t number = 0;  // counts allocations, from 1 on
   };
   using OnLeaks = std::function<void(const std::vector<Leak>& leaks)>;
   explicit LeakCheckResource(std::shared_ptr<MemoryResource> upstream, OnLeaks on_leaks = {});

@@ -1,10 +1,10 @@
-// Memory in pieces, of buffers that are registered once: Client::CreatePool.
+// Memory in pieces, from buffers that are registered once: Client::CreatePool.
 //
 //   auto pool = client->CreatePool({.limit_bytes = uint64_t{1} << 30});
 //   if (!pool) return Fail(pool.status());
 //   auto frame = (*pool)->Allocate(1 << 20);
 //   if (!frame) return Fail(frame.status());
-//   auto from = (*pool)->endpoint(*frame);   // no registration, no call of the daemon
+//   auto from = (*pool)->endpoint(*frame);   // neither registers nor calls the daemon
 //   …client->RunTransfer({.source = *from, .destination = {"west", "a"}});
 //   Status done = (*pool)->Deallocate(*frame);
 #pragma once
@@ -28,94 +28,98 @@ namespace onecopy {
 class Client;
 
 struct PoolOptions {
-  // Slabs are buffers NAME.1, NAME.2, …; empty: as the daemon calls them.
+  // The slabs (registered blocks of memory) are the buffers NAME.1, NAME.2, …. Empty: the daemon
+  // chooses their names.
   std::string name = {};
-  // Memory of that GPU, by its number in this process (cuDeviceGet's); absent: host memory.
+  // Memory of this GPU, by its number in this process (cuDeviceGet's). Absent: host memory.
   std::optional<int> cuda_device = {};
-  // Of host memory: the CUDA driver pins the slabs, so that copies between them and a GPU go at the
-  // bus' full rate.
+  // For host memory: the CUDA driver pins the slabs, so that copies between them and a GPU run at
+  // the bus's full rate.
   bool pinned = false;
-  // Of GPU memory: slabs that do not fit there are managed memory (cuMemAllocManaged), which the
-  // library's threads copy (form process-gpu: one copy more, which receipts count).
+  // For GPU memory: slabs that do not fit on the GPU are managed memory (cuMemAllocManaged). The
+  // library's threads copy it (form process-gpu): one copy more, which receipts count.
   bool managed_overflow = false;
-  uint64_t slab_bytes = uint64_t{64} << 20;  // of a slab; larger ones for what does not fit
+  uint64_t slab_bytes = uint64_t{64} << 20;  // of a slab; larger if an allocation needs more
   uint64_t initial_bytes = 0;                // registered when the pool is made
-  uint64_t limit_bytes = UINT64_MAX;         // of all slabs; the daemon's [limits] hold beside it
+  uint64_t limit_bytes = UINT64_MAX;         // of all slabs; the daemon's [limits] apply, too
 };
 
 struct PoolSlab {
   void* data = nullptr;
-  BufferInfo buffer;     // as the present session knows it
-  bool managed = false;  // managed memory, since the GPU had no room
+  BufferInfo buffer;     // in the present session
+  bool managed = false;  // managed memory, because the GPU was full
 };
 
-// Memory that the daemon maps, too: of the host, or of one GPU. Slabs are made as they are needed,
-// registered again after a restart of the daemon (endpoint() must then be called again), and kept
-// until Trim or the pool's end. Thread-safe, and keeps the client's connection. A call blocks for
-// the daemon where a slab is made or goes, and then the others with it. In a child of the process
-// that made it, every call fails with FAILED_PRECONDITION (FORKED), as the memory is shared with
-// the parent.
+// Memory that the daemon maps, too: of the host, or of one GPU. The pool makes slabs when it needs
+// them, and keeps them until Trim or its end. After a restart of the daemon, it registers them
+// again; call endpoint() again then. Thread-safe. Keeps the client's connection alive. A call that
+// makes or returns a slab blocks for the daemon, and other calls then wait for it. In a forked
+// child of the process that made it, every call fails with FAILED_PRECONDITION (FORKED), because
+// the parent shares the memory.
 //
-// Host memory has no streams: a `stream` other than 0 is INVALID_ARGUMENT (BAD_ARGUMENT); what uses
-// a piece, GPU or transfer, must have ended before it is given back.
+// Host memory does not know streams: a `stream` other than 0 is INVALID_ARGUMENT (BAD_ARGUMENT).
+// GPU work and transfers that use a piece must have ended before you return the piece.
 //
-// GPU memory follows them: what is given back may still be used by what the stream named there was
-// given before, and only what comes after that on the GPU has it again. Transfers are not work of a
-// stream: one must have ended before its piece is given back, or be ordered with the stream
-// (RunTransferAsync with a StreamOrder whose `then` is the stream). 0 and 1 are the default stream,
-// 2 is that of the calling thread; others are of the GPU's primary context, which is the CUDA
-// runtime's: FAILED_PRECONDITION (DRIVER_FAILED) for another one's, whose memory stays allocated.
-// A stream that captures a graph is given what is free for all, what it freed in this capture, and
-// new slabs; what it frees then is for this capture alone until ReleaseStream. What it was given in
-// a capture must not be given back after it before the graph's last launch. 2 is refused while it
-// captures (STREAM_CAPTURING). No call but Synchronize spoils a capture, on any thread. The memory
-// is not zeroed.
+// GPU memory follows streams. Work that was queued on a stream before you return a piece on that
+// stream can still use the piece; the next owner of the memory comes after that work on the GPU.
+// Transfers are not work of a stream: a transfer must have ended before you return its piece, or be
+// ordered with the stream (RunTransferAsync with a StreamOrder whose `then` is the stream). Streams
+// 0 and 1 are the default stream, and 2 is that of the calling thread. Other streams must belong to
+// the GPU's primary context, which the CUDA runtime uses: else FAILED_PRECONDITION (DRIVER_FAILED),
+// and the memory stays allocated. The memory is not zeroed.
 //
-// The GPU's slabs lie in one range of addresses that is reserved when the pool is made: of
-// limit_bytes, but of no more than twice the GPU's memory. It and pinned host memory need the CUDA
-// driver (ConnectOptions::cuda_library), and hold its primary context open.
+// A stream that captures a graph gets memory that is free for all, memory that it freed in this
+// capture, and new slabs. What it frees then is only for this capture until ReleaseStream. Memory
+// that it got in a capture, and did not free in that capture, must stay allocated until the last
+// launch of the graph. Stream 2 is refused while it captures (STREAM_CAPTURING). Only Synchronize
+// can spoil a capture, on any thread.
+//
+// The GPU's slabs lie in one range of addresses, which is reserved when the pool is made:
+// limit_bytes, but at most twice the GPU's memory. GPU memory and pinned host memory need the CUDA
+// driver (ConnectOptions::cuda_library) and hold its primary context open.
 class Pool final : public MemoryResource {
  public:
-  // The pieces go with it, also those not given back; transfers that use them are cancelled, and
-  // waited for.
+  // Frees all pieces, also those that were not returned. Cancels the transfers that use them, and
+  // waits for their end.
   ~Pool() override;
 
-  // RESOURCE_EXHAUSTED (QUOTA) for the pool's limit, or the daemon's on buffers, and (NO_MEMORY)
-  // with what is free where a GPU is full; as Client for a daemon that has gone.
+  // RESOURCE_EXHAUSTED (QUOTA) at the pool's limit, or at the daemon's limit on buffers;
+  // (NO_MEMORY) if the GPU is full, with what is free. If the daemon has ended, fails like Client.
   Result<void*> Allocate(uint64_t bytes, StreamHandle stream = 0) override;
-  // Memory that nothing on the GPU uses any more, for what is not work of a stream and shall begin
-  // at once, as a transfer that is ordered with none. Where streams may still use all that was
-  // given back, and there can be no other slab, the host waits for them. As Allocate otherwise.
+  // Memory that nothing on the GPU uses any more: for use at once by something that is not work of
+  // a stream, such as a transfer without a StreamOrder. If streams may still use all returned
+  // memory and the pool cannot add a slab, the host waits for them. Otherwise like Allocate.
   Result<void*> AllocateIdle(uint64_t bytes);
   Status Deallocate(void* pointer, uint64_t bytes = 0, StreamHandle stream = 0) override;
 
-  // A range for a transfer, from any byte of a piece on; absent `bytes`: up to the piece's end.
-  // NOT_FOUND (BUFFER_NOT_FOUND) for memory that is not allocated here, OUT_OF_RANGE
+  // A range for a transfer, from any byte of a piece on. Without `bytes`, it goes to the piece's
+  // end. NOT_FOUND (BUFFER_NOT_FOUND) for memory that is not allocated here, OUT_OF_RANGE
   // (RANGE_OUT_OF_BUFFER) beyond the piece's end.
   Result<Endpoint> endpoint(const void* pointer, std::optional<uint64_t> bytes = {}) const;
 
-  // A slab more, of that size at least.
+  // Adds a slab of at least this size.
   Status Grow(uint64_t bytes);
-  // Gives back slabs of which nothing is in use, as long as `keep_bytes` are left; the bytes that
-  // went.
+  // Returns unused slabs to the system, but keeps at least `keep_bytes`. Returns how many bytes it
+  // gave back.
   Result<uint64_t> Trim(uint64_t keep_bytes = 0);
 
-  // Of GPU memory: what is given to `later` from now on begins after all that was given to
-  // `earlier` until now, and the host waits for nothing. Fails as Allocate for streams, and with
-  // FAILED_PRECONDITION (STREAM_CAPTURING) where one of them captures a graph.
+  // For GPU memory: work that is queued on `later` from now on begins after all work queued on
+  // `earlier` so far. The host does not wait. Fails like Allocate for its streams, and with
+  // FAILED_PRECONDITION (STREAM_CAPTURING) if one of them captures a graph.
   Status Follow(StreamHandle later, StreamHandle earlier);
-  // Of GPU memory: the host waits for all that the GPU was given in this process, whichever streams
-  // there are or were. FAILED_PRECONDITION (DRIVER_FAILED) while one captures a graph, which that
-  // may end.
+  // For GPU memory: the host waits for all work that this process has queued on the GPU, on all
+  // streams. FAILED_PRECONDITION (DRIVER_FAILED) while a stream captures a graph; the call may end
+  // that capture.
   Status Synchronize();
-  // Of GPU memory, before a stream is destroyed: waits for the work it had when it last gave
-  // memory back, which any stream can then have; so is what it freed while it captured graphs,
-  // which must have ended and are launched no more. Without it what is known of the stream stays;
-  // of one that captured, a later stream with its handle would release that.
+  // For GPU memory: call this before you destroy a stream. Waits for the work that the stream had
+  // when it last returned memory. Then any stream can use that memory, and the memory that the
+  // stream freed in captures of graphs. These captures must have ended, and their graphs must not
+  // be launched any more. Without this call, the pool keeps what it knows of the stream; if the
+  // stream has captured, a later stream with the same handle would release its memory.
   // FAILED_PRECONDITION (STREAM_CAPTURING) while it captures.
   Status ReleaseStream(StreamHandle stream);
 
-  std::optional<int> cuda_device() const;  // as PoolOptions
+  std::optional<int> cuda_device() const;  // see PoolOptions
   std::vector<PoolSlab> slabs() const;     // by address
   PoolStatistics statistics() const;
 
