@@ -378,9 +378,9 @@ void AddCp(CLI::App& program, Command& chosen) {
   onecopy cp west:weights '{a,b,c}:weights'      from one node to three: each sends it on to the next
   onecopy cp cache west:cache --ranges f.jsonl   many ranges in one transfer, one per line:
     {"source": {"offset": 0, "bytes": "64KiB"}, "destination": {"offset": "1MiB", "bytes": "64KiB"}}
-    {"source": {"offset": 8, "bytes": 4, "stride": 32, "count": 1000},
-     "destination": {"offset": 0, "bytes": 4000}}   (a column: 1000 elements, one every 32 bytes)
-    {"source": {"buffer": "keys", "offset": 0, "bytes": 9}, "destination": {"offset": 8, "bytes": 9}}
+    {"source":{"offset":8,"bytes":4,"stride":32,"count":9},"destination":{"offset":0,"bytes":36}}
+                                                 (a column: 9 elements, one every 32 bytes)
+    {"source": {"buffer": "keys", "offset": 0, "bytes": 9}, "destination": {"offset": 36, "bytes": 9}}
                                                  (from another buffer on the same node)
 
 Several files into one buffer: the buffer begins with an index, which is written last. The index is
