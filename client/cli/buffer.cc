@@ -209,9 +209,10 @@ void AddBuffer(CLI::App& program, Command& chosen) {
   };
   auto options = std::make_shared<Options>();
 
-  CLI::App* create = group->add_subcommand(
-      "create",
-      "Let the daemon allocate a buffer; it stays until you remove it or the daemon ends");
+  CLI::App* create =
+      group->add_subcommand("create",
+                            "Let the daemon allocate a buffer; it stays until you remove it "
+                            "(without onecopyd --holder, until the daemon ends)");
   create
       ->add_option("NAME", options->name,
                    "NAME, or NODE:NAME: letters, digits, '.', '_' and '-', at most 63")

@@ -199,7 +199,7 @@ void AddIssueUser(CLI::App& group, const std::shared_ptr<CertOptions>& options, 
       ->check(CLI::Range(1, kMaxDays));
   issue->add_flag("--replace", options->replace, "Replace existing files");
   issue->footer(
-      "There the user is an owner of its own, 1000+cert@west. It is not uid 1000, and never an "
+      "On west, this user is the owner 1000+cert@west: not uid 1000 there, and never an "
       "administrator.\nExample: onecopy cert issue-user 1000 --node west --ca authority");
   issue->callback([options, &chosen] {
     if (options->days == 0) options->days = 90;

@@ -102,7 +102,7 @@ void AddNode(CLI::App& program, Command& chosen) {
   undrain->callback([&chosen] { chosen = [](Session& s) { return Drain(s, false, false); }; });
 
   CLI::App* release = group->add_subcommand(
-      "release", "Close the daemon's context on a GPU, which frees its memory");
+      "release", "Close the daemon's CUDA context on a GPU, to free the GPU memory of the context");
   release->add_option("DEVICE", *name, "cuda:0 (nvidia-smi's order), a PCI address or a UUID")
       ->required();
   release->footer("Example: onecopy node release cuda:0");
