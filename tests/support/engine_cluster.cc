@@ -26,7 +26,8 @@ EngineNode::EngineNode(EngineCluster& cluster, NodePlan plan)
       name_(plan.options.node),
       dialer_(MakeDirectDialer(cluster, name_)),
       engine_(std::make_unique<engine::Engine>(std::move(plan.options), std::move(plan.memories),
-                                               std::move(plan.links), *dialer_)) {
+                                               std::move(plan.links), *dialer_,
+                                               std::move(plan.stores))) {
   {
     const MutexLock lock(cluster_.mutex_);
     cluster_.engines_[name_] = engine_.get();

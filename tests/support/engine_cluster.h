@@ -26,6 +26,7 @@ struct NodePlan {
   engine::Options options;
   std::vector<std::unique_ptr<Memory>> memories;
   std::vector<std::unique_ptr<Link>> links;
+  std::vector<std::unique_ptr<Store>> stores = {};
 };
 
 // A node's tcp link, on a free port of loopback.

@@ -33,6 +33,7 @@ ServedCluster::ServedCluster(std::string run_dir, const Change& change)
   attach.path = run_dir_ + "/attach.sock";
   attach.node = kServed;
   attach.version = "9.9.9";
+  attach.files = engine.has_stores();
   attach.report = [](const Status&) {};
   auto attaching =
       attach::AttachServer::Start(std::move(attach), engine.loop(), engine.sessions(),

@@ -119,9 +119,9 @@ class PiecesMover {
     FileCopyOptions together = options_;
     together.ranges = RangesOf(group, !open_.writes);
     if (client::DaemonMoves(client_, part, range, together)) {
-      ONECOPY_ASSIGN_OR_RETURN(FileCopy copy,
-                               client::MoveFile(client_, part, range, together, waiter_));
-      return Note(group.file, range.whole(), std::move(copy));
+      Result<FileCopy> copy = client::MoveFile(client_, part, range, together, waiter_);
+      if (copy.ok()) return Note(group.file, range.whole(), *std::move(copy));
+      if (!client::MayGoByWindows(client_, range, copy.status())) return copy.status();
     }
     for (const FilePiece& piece : group.pieces) ONECOPY_RETURN_IF_ERROR(MovePiece(piece));
     return OkStatus();

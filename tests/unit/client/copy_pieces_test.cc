@@ -18,6 +18,7 @@ using onecopy::FilePiece;
 using onecopy::FileText;
 using onecopy::testing::FileCopyFixture;
 using onecopy::testing::Pattern;
+using onecopy::testing::ServedCluster;
 
 namespace fs = std::filesystem;
 namespace reasons = onecopy::reasons;
@@ -28,13 +29,23 @@ struct PiecesFixture : FileCopyFixture {
   std::string content = Pattern(10'000);
   std::string out;  // a folder with nothing else in it
 
-  PiecesFixture() : out(dir / "out") {
+  explicit PiecesFixture(const ServedCluster::Change& change = {})
+      : FileCopyFixture(change), out(dir / "out") {
     daemon.AddBuffer("west", "b", content.size());
     daemon.SetBytes("west", "b", content);
     fs::create_directory(out);
   }
 
   bool IsEmpty() const { return fs::directory_iterator(out) == fs::directory_iterator(); }
+};
+
+// As where the other node's daemon is too old to move files between nodes.
+class TooOld final : public onecopy::Store {
+ public:
+  onecopy::StoreCapability Describe() const override { return {"too-old", {}, {}}; }
+  void Open(onecopy::OpenFileRequest /*request*/, Opened done) override {
+    done(onecopy::Status(Code::kFailedPrecondition, reasons::kNotApplicable, "too old"));
+  }
 };
 
 FilePiece Piece(uint64_t at, uint64_t offset, uint64_t bytes) {
@@ -70,6 +81,27 @@ TEST_CASE("a file gets its texts and pieces where they belong, and zeros between
   there.replace(10, 1'000, fixture.content, 10, 1'000);
   there.replace(5'000, 3'000, fixture.content, 5'000, 3'000);
   CHECK(fixture.daemon.Bytes("west", "c") == there);
+}
+
+TEST_CASE("pieces that the daemons are too old to move go by windows") {
+  PiecesFixture fixture([](const std::string& /*node*/, onecopy::testing::NodePlan& plan) {
+    plan.stores.push_back(std::make_unique<TooOld>());
+  });
+  REQUIRE(fixture.client.moves_files());
+  const std::vector<FilePiece> pieces = {Piece(0, 10, 1'000), Piece(2'000, 5'000, 3'000)};
+  const auto copied = CopyBuffersToFile(fixture.client, {}, pieces, {fixture.out + "/f"});
+  REQUIRE_OK(copied);
+  std::string expected(5'000, '\0');
+  expected.replace(0, 1'000, fixture.content, 10, 1'000);
+  expected.replace(2'000, 3'000, fixture.content, 5'000, 3'000);
+  CHECK(fixture.Read("out/f") == expected);
+
+  fixture.daemon.AddBuffer("west", "c", 5'000);
+  const std::vector<FilePiece> back = {{0, {"west", "c", 4'000, 1'000}},
+                                       {2'000, {"west", "c", 0, 3'000}}};
+  REQUIRE_OK(CopyFileToBuffers(fixture.client, {fixture.out + "/f"}, back));
+  CHECK(fixture.daemon.Bytes("west", "c") ==
+        expected.substr(2'000, 3'000) + std::string(1'000, '\0') + expected.substr(0, 1'000));
 }
 
 TEST_CASE("a file of texts alone") {
