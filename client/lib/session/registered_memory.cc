@@ -45,8 +45,14 @@ std::pair<BufferInfo, SessionRef> RegisteredMemory::Retire() {
   retired_ = true;
   if (const SessionRef unanswered = unanswered_.lock(); unanswered != nullptr) {
     // Only its answer tells what is to be ended. Without one, the end of the session ends it.
-    if (!unanswered->Ended()) static_cast<void>(Ask(*unanswered));
-    if (unanswered_.lock() != nullptr) GiveUp(*unanswered);
+    if (!unanswered->Ended()) {
+      const TeardownLimit limit(unanswered->hopeless());
+      static_cast<void>(Ask(*unanswered));
+    }
+    if (unanswered_.lock() != nullptr) {
+      unanswered->NoteHopeless();
+      GiveUp(*unanswered);
+    }
   }
   return {info(), session_.lock()};
 }
@@ -88,10 +94,7 @@ Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferI
   // Its session need not be the connection's: while that attaches again, it is the next one.
   SessionRef session;
   const std::string before = memory.info().id;
-  {
-    const TeardownLimit limit(false);
-    std::tie(*last, session) = memory.Retire();
-  }
+  std::tie(*last, session) = memory.Retire();
   for (const std::string& id : {before, last->id}) {
     if (!id.empty()) connection.registrations().Remove(id);
   }

@@ -30,8 +30,8 @@ class RegisteredMemory {
   Result<BufferInfo> Register(Session& session);
   BufferInfo info() const;
   // As it was last registered, and in which session; null: that one is gone. No other session
-  // registers it any more. Waits for one that is about to, and, within the thread's CallLimit, for
-  // the answer to one that was not answered in time.
+  // registers it any more. Waits for one that is about to, and for the answer to one that was not
+  // answered in time, as long as Session::EndBuffer does.
   std::pair<BufferInfo, SessionRef> Retire();
   bool retired();
 

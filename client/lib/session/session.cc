@@ -131,12 +131,12 @@ Status Session::EndBuffer(const std::string& name, bool force) {
   v1::DeleteBufferRequest request;
   request.set_name(name);
   request.set_force(force);
-  const TeardownLimit limit(buffers_left_);
+  const TeardownLimit limit(hopeless_);
   Status done = Call(&v1::BufferService::Stub::DeleteBuffer, request, Patience::kQuick).status();
   if (done.code() == Code::kDeadlineExceeded) {
     const MutexLock lock(ending_);
     left_.push_back(std::move(request));
-    buffers_left_ = true;
+    hopeless_ = true;
   }
   return done;
 }
@@ -146,7 +146,7 @@ void Session::EndBuffersLeft() {
   {
     const MutexLock lock(ending_);
     left.swap(left_);
-    buffers_left_ = false;
+    hopeless_ = false;
   }
   for (const v1::DeleteBufferRequest& each : left) {
     static_cast<void>(EndBuffer(each.name(), each.force()));

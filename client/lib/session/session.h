@@ -75,6 +75,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // answered in time, the next ones are only sent, so that many take no longer than one. As soon as
   // the daemon answers a call, all unanswered ones are sent again.
   Status EndBuffer(const std::string& name, bool force);
+  // Something else that ends has not been answered in time, likewise; and whether anything has not,
+  // and no call was answered since.
+  void NoteHopeless() { hopeless_ = true; }
+  bool hopeless() const { return hopeless_; }
 
   // The daemon, for messages: "the onecopyd in /run/onecopy".
   std::string Peer() const { return "the onecopyd in " + run_dir_; }
@@ -90,7 +94,7 @@ class Session : public std::enable_shared_from_this<Session> {
     const grpc::Status status = (stub<Stub>().*method)(&context, request, &reply);
     if (!status.ok()) return Decode(status);
     if (waited_for_end_) waited_for_end_ = false;
-    if (buffers_left_) EndBuffersLeft();
+    if (hopeless_) EndBuffersLeft();
     return reply;
   }
 
@@ -103,7 +107,7 @@ class Session : public std::enable_shared_from_this<Session> {
   RingTransfers ring_;
   OwnMemory own_memory_;
   mutable std::atomic<bool> waited_for_end_{false};
-  std::atomic<bool> buffers_left_{false};
+  std::atomic<bool> hopeless_{false};
   Mutex ending_;
   std::vector<v1::DeleteBufferRequest> left_ ONECOPY_GUARDED_BY(ending_);  // to be sent again
   const std::string run_dir_;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <numeric>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -422,6 +423,40 @@ TEST_CASE("a registration that was not answered in time is not lost to its name"
     REQUIRE_OK(EndRegistration(**connection, memory, &last));
     CHECK(daemon.buffers().empty());
   }
+}
+
+TEST_CASE("the end of many unanswered registrations takes no longer than that of one") {
+  const TempDir dir;
+  ServedCluster daemon(dir.path());
+  const auto connection = Connection::Open({.run_dir = dir.path()});
+  REQUIRE_OK(connection);
+  const auto session = (*connection)->Current();
+  REQUIRE_OK(session);
+  std::vector<std::chrono::milliseconds> given;  // to each question
+  const auto unanswered = [&] {
+    auto memory = std::make_unique<WatchedMemory>("", [&](Session& /*session*/) {
+      given.push_back(CallLimit::Left().value_or(std::chrono::hours(1)));
+      return Status(Code::kDeadlineExceeded, onecopy::reasons::kDeadline, "too late");
+    });
+    CHECK(memory->Register(**session).status().code() == Code::kDeadlineExceeded);
+    given.clear();
+    return memory;
+  };
+  std::vector<std::unique_ptr<WatchedMemory>> memories;
+  for (int i = 0; i < 5; ++i) memories.push_back(unanswered());
+  onecopy::BufferInfo last;
+  for (const auto& memory : memories) REQUIRE_OK(EndRegistration(**connection, *memory, &last));
+  REQUIRE(given.size() == memories.size());
+  CHECK(std::accumulate(given.begin(), given.end(), std::chrono::milliseconds(0)) <=
+        onecopy::client::kTeardown + std::chrono::seconds(1));
+
+  // Once the daemon has answered, its answer is waited for again.
+  const auto one_more = unanswered();
+  REQUIRE_OK((*session)->Call(&v1::BufferService::Stub::ListBuffers, v1::ListBuffersRequest(),
+                              onecopy::client::Patience::kQuick));
+  REQUIRE_OK(EndRegistration(**connection, *one_more, &last));
+  REQUIRE(given.size() == 1);
+  CHECK(given[0] > std::chrono::seconds(1));
 }
 
 TEST_CASE("what a thread had no time to register again is registered by the next one") {
