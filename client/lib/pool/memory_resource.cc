@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "client/lib/calls/fork_guard.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
 #include "transport/core/mutex.h"
@@ -21,6 +22,16 @@ std::string Hexadecimal(uint64_t number) {
 std::string AddressText(const void* pointer) {
   return Hexadecimal(reinterpret_cast<uintptr_t>(pointer));
 }
+
+// Of what an adaptor knows. A child's copy of its lock may be held for ever by a thread that is not
+// there: this is asked before that is taken.
+class OfProcess {
+ public:
+  Status CheckProcess() const { return client::ForkGuard::CheckObject(made_in_); }
+
+ private:
+  const uint64_t made_in_ = client::ForkGuard::Generation();
+};
 
 // The sizes of what was allocated through an adaptor, so that what comes back without one is
 // counted rightly. Not thread-safe.
@@ -59,7 +70,7 @@ Status LoggingResource::Deallocate(void* pointer, uint64_t bytes, StreamHandle s
   return done;
 }
 
-struct LimitingResource::State {
+struct LimitingResource::State : OfProcess {
   mutable Mutex mutex;
   uint64_t in_use ONECOPY_GUARDED_BY(mutex) = 0;
   Sizes sizes ONECOPY_GUARDED_BY(mutex);
@@ -72,6 +83,7 @@ LimitingResource::LimitingResource(std::shared_ptr<MemoryResource> upstream, uin
 LimitingResource::~LimitingResource() = default;
 
 Result<void*> LimitingResource::Allocate(uint64_t bytes, StreamHandle stream) {
+  ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   {
     const MutexLock lock(state_->mutex);
     if (bytes > limit_bytes_ - state_->in_use) {
@@ -96,6 +108,7 @@ Result<void*> LimitingResource::Allocate(uint64_t bytes, StreamHandle stream) {
 // With the lock over the upstream's call in this and the following ones: the memory could be
 // another's as soon as it is given back.
 Status LimitingResource::Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) {
+  ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   const MutexLock lock(state_->mutex);
   ONECOPY_RETURN_IF_ERROR(upstream_->Deallocate(pointer, bytes, stream));
   state_->in_use -= state_->sizes.Take(pointer);
@@ -103,11 +116,12 @@ Status LimitingResource::Deallocate(void* pointer, uint64_t bytes, StreamHandle 
 }
 
 uint64_t LimitingResource::bytes_in_use() const {
+  if (!state_->CheckProcess().ok()) return 0;
   const MutexLock lock(state_->mutex);
   return state_->in_use;
 }
 
-struct StatisticsResource::State {
+struct StatisticsResource::State : OfProcess {
   mutable Mutex mutex;
   ResourceCounts counts ONECOPY_GUARDED_BY(mutex);
   Sizes sizes ONECOPY_GUARDED_BY(mutex);
@@ -118,6 +132,7 @@ StatisticsResource::StatisticsResource(std::shared_ptr<MemoryResource> upstream)
 StatisticsResource::~StatisticsResource() = default;
 
 Result<void*> StatisticsResource::Allocate(uint64_t bytes, StreamHandle stream) {
+  ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   const MutexLock lock(state_->mutex);
   ResourceCounts& counts = state_->counts;
   Result<void*> made = upstream_->Allocate(bytes, stream);
@@ -134,6 +149,7 @@ Result<void*> StatisticsResource::Allocate(uint64_t bytes, StreamHandle stream) 
 }
 
 Status StatisticsResource::Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) {
+  ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   if (pointer == nullptr) return OkStatus();
   const MutexLock lock(state_->mutex);
   Status done = upstream_->Deallocate(pointer, bytes, stream);
@@ -147,11 +163,12 @@ Status StatisticsResource::Deallocate(void* pointer, uint64_t bytes, StreamHandl
 }
 
 ResourceCounts StatisticsResource::counts() const {
+  if (!state_->CheckProcess().ok()) return {};
   const MutexLock lock(state_->mutex);
   return state_->counts;
 }
 
-struct LeakCheckResource::State {
+struct LeakCheckResource::State : OfProcess {
   mutable Mutex mutex;
   uint64_t made ONECOPY_GUARDED_BY(mutex) = 0;
   std::unordered_map<void*, Leak> outstanding ONECOPY_GUARDED_BY(mutex);
@@ -168,6 +185,7 @@ LeakCheckResource::~LeakCheckResource() {
 }
 
 Result<void*> LeakCheckResource::Allocate(uint64_t bytes, StreamHandle stream) {
+  ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   const MutexLock lock(state_->mutex);
   Result<void*> made = upstream_->Allocate(bytes, stream);
   if (made.ok()) state_->outstanding[*made] = {*made, bytes, stream, ++state_->made};
@@ -175,6 +193,7 @@ Result<void*> LeakCheckResource::Allocate(uint64_t bytes, StreamHandle stream) {
 }
 
 Status LeakCheckResource::Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) {
+  ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   const MutexLock lock(state_->mutex);
   ONECOPY_RETURN_IF_ERROR(upstream_->Deallocate(pointer, bytes, stream));
   state_->outstanding.erase(pointer);
@@ -182,6 +201,7 @@ Status LeakCheckResource::Deallocate(void* pointer, uint64_t bytes, StreamHandle
 }
 
 std::vector<LeakCheckResource::Leak> LeakCheckResource::Outstanding() const {
+  if (!state_->CheckProcess().ok()) return {};
   std::vector<Leak> list;
   {
     const MutexLock lock(state_->mutex);

@@ -5,6 +5,7 @@
 #include <deque>
 #include <utility>
 
+#include "client/lib/calls/fork_guard.h"
 #include "onecopy/async.h"
 #include "transport/core/mutex.h"
 #include "transport/os/error.h"
@@ -13,6 +14,7 @@
 namespace onecopy {
 
 struct CompletionQueue::State {
+  const uint64_t made_in = client::ForkGuard::Generation();
   os::UniqueFd event;  // an eventfd, whose counter is 1 while there is something
   Mutex mutex;
   std::deque<Ended> ended ONECOPY_GUARDED_BY(mutex);
@@ -37,6 +39,8 @@ Result<CompletionQueue> CompletionQueue::Make() {
 int CompletionQueue::fd() const { return state_->event.get(); }
 
 std::optional<CompletionQueue::Ended> CompletionQueue::Take() {
+  // In a child the lock may be held for ever, and the eventfd's counter is the parent's, too.
+  if (!client::ForkGuard::CheckObject(state_->made_in).ok()) return std::nullopt;
   const MutexLock lock(state_->mutex);
   if (state_->ended.empty()) return std::nullopt;
   Ended first = std::move(state_->ended.front());

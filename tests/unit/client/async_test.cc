@@ -1,5 +1,7 @@
 // Futures and callbacks, against a daemon whose transfers can be held.
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <future>
@@ -284,6 +286,23 @@ TEST_CASE("an event loop has a descriptor that is readable while something has e
   *queue = *CompletionQueue::Make();
   forgotten(Status(Code::kCancelled, onecopy::reasons::kCancelled, "nobody takes it"));
   CHECK_FALSE(queue->Take().has_value());
+}
+
+TEST_CASE("a forked child takes nothing from its parent's event loop") {
+  auto queue = CompletionQueue::Make();
+  REQUIRE_OK(queue);
+  queue->Notify(7)(Status(Code::kCancelled, onecopy::reasons::kCancelled, "over"));
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(queue->Take().has_value() ? 1 : 0);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  pollfd polled{queue->fd(), POLLIN, 0};
+  CHECK(::poll(&polled, 1, 0) == 1);
+  const auto ended = queue->Take();
+  REQUIRE(ended.has_value());
+  CHECK(ended->tag == 7);
 }
 
 TEST_CASE("futures of a daemon that goes end with what is known") {

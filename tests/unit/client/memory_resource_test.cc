@@ -1,8 +1,14 @@
 // What can be put before a resource: logging, limiting, counting, and looking for leaks.
 #include "onecopy/memory_resource.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
+#include <future>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -41,7 +47,69 @@ class Heap final : public MemoryResource {
   std::set<void*> held_;
 };
 
+// Each call takes as long as the test says.
+class Slow final : public MemoryResource {
+ public:
+  Result<void*> Allocate(uint64_t, StreamHandle) override {
+    Wait();
+    return &byte_;
+  }
+  Status Deallocate(void*, uint64_t, StreamHandle) override {
+    Wait();
+    return OkStatus();
+  }
+
+  std::promise<void> begun;
+  std::promise<void> ends;
+
+ private:
+  void Wait() {
+    begun.set_value();
+    ends.get_future().wait();
+  }
+
+  std::byte byte_{};
+};
+
+// What a child gets that is forked while another thread is in a call of the resource; a child that
+// waits for that thread ends by its alarm.
+template <typename Resource, typename Call>
+void CheckForked(const std::shared_ptr<Slow>& slow, Resource& resource, const Call& under_way) {
+  std::jthread other([&] { under_way(resource); });
+  slow->begun.get_future().wait();
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::alarm(20);
+    int byte = 0;
+    const bool refused = resource.Allocate(1, 0).status().reason() == reasons::kForked &&
+                         resource.Deallocate(&byte, 1, 0).reason() == reasons::kForked;
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  slow->ends.set_value();
+}
+
 }  // namespace
+
+TEST_CASE("a forked child is refused, also where another thread was in the midst of a call") {
+  const auto slow = std::make_shared<Slow>();
+  SECTION("limiting") {
+    LimitingResource limited(slow, 1000);
+    int byte = 0;
+    CheckForked(slow, limited, [&](auto& each) { (void)each.Deallocate(&byte, 1, 0); });
+  }
+  SECTION("counting") {
+    StatisticsResource counted(slow);
+    CheckForked(slow, counted, [](auto& each) { (void)each.Allocate(1, 0); });
+  }
+  SECTION("looking for leaks") {
+    LeakCheckResource checked(slow, {});
+    CheckForked(slow, checked, [](auto& each) { (void)each.Allocate(1, 0); });
+  }
+}
 
 TEST_CASE("a logging resource tells of each call and its outcome") {
   std::vector<std::string> lines;

@@ -100,7 +100,7 @@ class CompletionQueue {
   // Readable while Take has something to return. Only for poll, epoll and the like; do not read
   // from it.
   int fd() const;
-  // The oldest ended transfer; empty if there is none. Never blocks.
+  // The oldest ended transfer; empty if there is none, and in a forked child. Never blocks.
   std::optional<Ended> Take();
   // For TransferCallbacks::on_end.
   std::function<void(const Result<TransferInfo>&)> Notify(uint64_t tag) const;

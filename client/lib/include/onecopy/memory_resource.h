@@ -1,5 +1,6 @@
 // A source of memory, and adaptors for it. An adaptor is a source that passes every call on to
-// another source.
+// another source. In a forked child, the adaptors that count fail with FAILED_PRECONDITION
+// (FORKED).
 #pragma once
 
 #include "onecopy/language.h"  // first
