@@ -26,6 +26,11 @@ std::string TemporaryName() { return ".onecopy-" + RandomHex(8); }
 
 }  // namespace
 
+mode_t WithExecution(mode_t mode, std::optional<bool> executable) {
+  if (!executable) return mode;
+  return (mode & ~mode_t{0111}) | (*executable ? (mode & 0444) >> 2 : 0);
+}
+
 Status WriteFailure(int error, const std::string& what) {
   if (error == EFAULT) {
     return ErrnoStatus(

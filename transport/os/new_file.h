@@ -69,6 +69,9 @@ class NewFile {
   std::optional<uint32_t> mode_;
 };
 
+// The mode, in which all who may read the file, or none, may run it. Absent: as it is.
+mode_t WithExecution(mode_t mode, std::optional<bool> executable);
+
 // "writing X: …", and what to do where the disk is full.
 Status WriteFailure(int error, const std::string& what);
 

@@ -186,6 +186,23 @@ Status CheckPath(const std::string& path) {
           "remove the zero byte"};
 }
 
+Result<NamedFile> FindFileIn(int folder, const std::string& path) {
+  ONECOPY_RETURN_IF_ERROR(CheckPath(path));
+  NamedFile found;
+  found.folder = os::UniqueFd::DuplicateOf(folder);
+  found.name = path.substr(path.rfind('/') + 1);
+  if (!found.folder) return os::ErrnoStatus(errno, "looking at " + path);
+  found.file = os::UniqueFd(::openat(folder, found.name.c_str(), kLook));
+  if (!found.file && errno != ENOENT) return os::ErrnoStatus(errno, "looking at " + path);
+  struct stat facts {};
+  if (!found.file) return found;
+  if (::fstat(found.file.get(), &facts) != 0) return os::ErrnoStatus(errno, "looking at " + path);
+  if (!S_ISLNK(facts.st_mode)) return found;
+  return Status(Code::kFailedPrecondition, reasons::kAccessDenied,
+                path + " is a symbolic link, and the file would leave its folder",
+                "name another folder, or remove the link");
+}
+
 Result<NamedFile> FindNamedFile(const std::string& path) {
   ONECOPY_RETURN_IF_ERROR(CheckPath(path));
   return Walk(path).Run();

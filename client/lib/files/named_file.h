@@ -33,4 +33,8 @@ Status CheckPath(const std::string& path);
 // nothing, and as CheckPath; PERMISSION_DENIED.
 Result<NamedFile> FindNamedFile(const std::string& path);
 
+// The file that an open folder has under the last name of `path`. FAILED_PRECONDITION
+// (ACCESS_DENIED) for a symbolic link; as CheckPath.
+Result<NamedFile> FindFileIn(int folder, const std::string& path);
+
 }  // namespace onecopy::client

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,12 +36,20 @@ Status NotAFile(const std::string& name, const std::string& what) {
           "name the file to be written"};
 }
 
+// Whether it can be opened again as the same thing: a FIFO, or a terminal. What looks like a
+// terminal and is the other end of one would be a new one.
+bool MayHaveTwin(int fd, mode_t mode) {
+  unsigned number = 0;
+  return S_ISFIFO(mode) ||
+         (S_ISCHR(mode) && ::isatty(fd) == 1 && ::ioctl(fd, TIOCGPTN, &number) != 0);
+}
+
 // A blocking write(2) into a full pipe could not be interrupted by a stop. Asking this end's own
 // description not to block would change it for every process that shares it, so it is opened again;
 // where that is not allowed, the write blocks.
 os::UniqueFd NonBlockingTwin(int fd) {
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  return os::UniqueFd(::open(link.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  return os::UniqueFd(::open(link.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 }
 
 }  // namespace
@@ -58,7 +68,9 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
   Target target;
   if (file.fd < 0) {
     if (file.path.empty() || file.path.back() == '/') return NotAFile(file.path, "no file's name");
-    ONECOPY_ASSIGN_OR_RETURN(target.place, FindNamedFile(file.path));
+    ONECOPY_ASSIGN_OR_RETURN(target.place, file.folder_fd < 0
+                                               ? FindNamedFile(file.path)
+                                               : FindFileIn(file.folder_fd, file.path));
     if (!target.place.file && range) {
       return os::ErrnoStatus(ENOENT, "writing a range of " + file.path,
                              "leave out the range to write a new file");
@@ -69,7 +81,7 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
   if (::fstat(file.fd >= 0 ? file.fd : target.place.file.get(), &facts) != 0) {
     return os::ErrnoStatus(errno, "looking at " + file.path);
   }
-  target.mode = facts.st_mode & 07777;
+  target.mode = os::WithExecution(facts.st_mode & 07777, file.executable);
   target.uid = facts.st_uid;
   target.gid = facts.st_gid;
   if (S_ISDIR(facts.st_mode)) return NotAFile(file.path, "a folder");
@@ -108,6 +120,7 @@ Result<OutputFile::Target> OutputFile::InspectNew(const LocalFile& file, NamedFi
   Target target;
   target.kind = Kind::kReplaced;
   target.place = std::move(place);
+  target.mode = os::WithExecution(0666, file.executable);  // under the kernel's umask
   return target;
 }
 
@@ -140,7 +153,8 @@ Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, const
                   file.path + " is not on a disk, so --sync has no meaning",
                   "leave out --sync, or write a regular file");
   }
-  if (S_ISFIFO(facts.st_mode)) {
+  output.socket_ = S_ISSOCK(facts.st_mode);
+  if (MayHaveTwin(output.fd_, facts.st_mode)) {
     if (os::UniqueFd twin = NonBlockingTwin(output.fd_); twin) {
       output.owned_ = std::move(twin);
       output.fd_ = output.owned_.get();
@@ -159,8 +173,7 @@ Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, const
 }
 
 Status OutputFile::OpenNew(NamedFile place, const Target& target, uint64_t bytes) {
-  // The kernel's umask makes a new file's mode.
-  const os::NewFile::Ask ask{.mode = place.file ? mode_t{0600} : mode_t{0666}};
+  const os::NewFile::Ask ask{.mode = place.file ? mode_t{0600} : target.mode};
   ONECOPY_ASSIGN_OR_RETURN(os::NewFile made,
                            os::NewFile::Make(std::move(place.folder), place.name, name_, ask));
   new_.emplace(std::move(made));
@@ -219,7 +232,10 @@ Status OutputFile::WriteAt(const std::byte* from, uint64_t bytes, const Waiter& 
 Status OutputFile::WriteStream(const std::byte* from, uint64_t bytes, const Waiter& waiter) {
   for (uint64_t written = 0; written < bytes;) {
     ONECOPY_RETURN_IF_ERROR(waiter.Wait(fd_, POLLOUT));
-    const ssize_t count = ::write(fd_, from + written, std::min(bytes - written, kWrittenAtOnce));
+    const uint64_t most = std::min(bytes - written, kWrittenAtOnce);
+    // A socket cannot be opened again; but a single call for it need not block.
+    const ssize_t count = socket_ ? ::send(fd_, from + written, most, MSG_DONTWAIT)
+                                  : ::write(fd_, from + written, most);
     if (count < 0 && errno != EINTR && errno != EAGAIN) {
       return os::WriteFailure(errno, "writing " + name_);
     }

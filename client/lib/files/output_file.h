@@ -77,7 +77,8 @@ class OutputFile {
     kInPlace,   // a range of a file, a block device
     kStream,
   };
-  // What is there now; `mode` and owner are those of the very file in `place`.
+  // What is there now; owner and `mode` are those of the very file in `place`, but for who may run
+  // it.
   struct Target {
     Kind kind = Kind::kStream;
     NamedFile place;
@@ -102,6 +103,7 @@ class OutputFile {
   os::UniqueFd claim_;              // on a device, against others that would claim it
   int fd_ = -1;
   bool sync_ = false;
+  bool socket_ = false;
   uint64_t at_ = 0;  // where the next byte goes, unless it is a stream
 };
 

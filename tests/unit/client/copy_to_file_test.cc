@@ -1,9 +1,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -292,6 +294,84 @@ TEST_CASE("a stop ends the wait for a pipe that nobody reads") {
   });
   CHECK(CopyBufferToFile(f.client, kWhole, {"pipe", write.get()}, options).status().code() ==
         Code::kCancelled);
+}
+
+TEST_CASE("a stop ends the wait for a socket or a terminal whose reader has stopped") {
+  ToFileFixture f(4 << 20);
+  os::UniqueFd read;
+  os::UniqueFd write;
+  SECTION("socket") {
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    read = os::UniqueFd(ends[0]);
+    write = os::UniqueFd(ends[1]);
+  }
+  SECTION("terminal") {
+    char name[64];
+    read = os::UniqueFd(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+    REQUIRE(::grantpt(read.get()) == 0);
+    REQUIRE(::unlockpt(read.get()) == 0);
+    REQUIRE(::ptsname_r(read.get(), name, sizeof name) == 0);
+    write = os::UniqueFd(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
+    REQUIRE(write);
+  }
+  std::stop_source stop;
+  FileCopyOptions options = Windows(2 << 20);  // more than either holds
+  options.stop = stop.get_token();
+  std::jthread stopper([&] {
+    pollfd full{read.get(), POLLIN, 0};
+    ::poll(&full, 1, -1);  // it has begun
+    stop.request_stop();
+  });
+  CHECK(CopyBufferToFile(f.client, kWhole, {"stream", write.get()}, options).status().code() ==
+        Code::kCancelled);
+  // Others that share the descriptor find it as it was.
+  CHECK((::fcntl(write.get(), F_GETFL) & O_NONBLOCK) == 0);
+}
+
+TEST_CASE("a socket gets the bytes in order, however slowly it is read") {
+  ToFileFixture f(300'000);
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  const os::UniqueFd read(ends[0]);
+  os::UniqueFd write(ends[1]);
+  std::string got;
+  std::thread reader([&] {
+    char piece[777];
+    for (ssize_t count = 0; (count = ::read(read.get(), piece, sizeof piece)) > 0;) {
+      got.append(piece, static_cast<size_t>(count));
+    }
+  });
+  const auto copy =
+      CopyBufferToFile(f.client, kWhole, {"standard output", write.get()}, Windows(50'000));
+  write.Reset();
+  reader.join();
+  REQUIRE_OK(copy);
+  CHECK(got == f.content);
+}
+
+TEST_CASE("a file in an open folder is there, whatever its path leads to by now") {
+  ToFileFixture f;
+  fs::create_directory(f.out + "/folder");
+  fs::create_directory(f.out + "/victim");
+  const os::UniqueFd folder(::open((f.out + "/folder").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  fs::rename(f.out + "/folder", f.out + "/moved");
+  fs::create_directory_symlink(f.out + "/victim", f.out + "/folder");
+  onecopy::LocalFile to;
+  to.path = f.out + "/folder/file";
+  to.folder_fd = folder.get();
+  to.executable = true;
+  REQUIRE_OK(CopyBufferToFile(f.client, kWhole, to));
+  CHECK(f.Content("moved/file") == f.content);
+  CHECK((ModeOf(f.out + "/moved/file") & 0111) != 0);
+  CHECK(f.FilesIn(f.out + "/victim") == 0);
+
+  fs::create_symlink(f.out + "/victim/file", f.out + "/moved/link");
+  to.path = f.out + "/folder/link";
+  const Status refused = CopyBufferToFile(f.client, kWhole, to).status();
+  CHECK(refused.code() == Code::kFailedPrecondition);
+  CHECK(refused.reason() == reasons::kAccessDenied);
+  CHECK(f.FilesIn(f.out + "/victim") == 0);
 }
 
 TEST_CASE("a checksum covers what was written") {

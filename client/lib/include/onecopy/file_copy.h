@@ -33,6 +33,13 @@ struct LocalFile {
   int fd = -1;  // an open descriptor, borrowed, used from its position on; -1: opens `path`
   std::optional<uint64_t> offset_bytes = {};
   std::optional<uint64_t> bytes = {};
+  // Of a file that is written: an open folder, borrowed, for which O_PATH will do. The file is the
+  // one that has the last name of `path` there, whatever the rest of that leads to; a symbolic link
+  // of that name is refused (FAILED_PRECONDITION, ACCESS_DENIED). -1: `path` is followed.
+  int folder_fd = -1;
+  // Of a file that is written as a whole: whether all who may read it may also run it. Absent: like
+  // the file that it replaces, and a new one not.
+  std::optional<bool> executable = {};
 };
 
 struct FileCopyOptions {
