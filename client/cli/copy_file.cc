@@ -35,6 +35,15 @@ Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOption
   return MoveOfFile(ends.source, ends.destination, std::move(*copied));
 }
 
+Result<Move> CopyBufferTo(Client& client, const ParsedEndpoint& source, const LocalFile& file,
+                          const FileCopyOptions& options) {
+  ParsedEndpoint destination;
+  destination.typed = file.path;
+  ONECOPY_ASSIGN_OR_RETURN(FileCopy copied,
+                           CopyBufferToFile(client, source.ToEndpoint(), file, options));
+  return MoveOfFile(source, destination, std::move(copied));
+}
+
 Result<Move> CopyFilesToTheirs(Client& client, const std::vector<FileToBuffer>& files,
                                const std::string& buffers, const FileCopyOptions& options) {
   ParsedEndpoint source;

@@ -14,6 +14,10 @@ namespace onecopy::cli {
 Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options,
                       int source_fd = -1);
 
+// A buffer, or a range of one, into a file; which may be in an open folder.
+Result<Move> CopyBufferTo(Client& client, const ParsedEndpoint& source, const LocalFile& file,
+                          const FileCopyOptions& options);
+
 // Many files into a buffer each, by few transfers; `buffers` as they are shown.
 Result<Move> CopyFilesToTheirs(Client& client, const std::vector<FileToBuffer>& files,
                                const std::string& buffers, const FileCopyOptions& options);

@@ -7,6 +7,7 @@
 #include "client/cli/copy_file.h"
 #include "client/cli/cp_many.h"
 #include "client/cli/cp_to_several.h"
+#include "client/cli/deadline.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/made_buffer.h"
 #include "client/cli/move_options.h"
@@ -163,7 +164,8 @@ Status CheckOneByOne(const CpOptions& options) {
 }
 
 // Several files, which this process reads one after the other.
-Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_options) {
+Status RunMany(Session& session, const CpOptions& options, const Deadline& deadline,
+               FileCopyOptions file_options) {
   ONECOPY_RETURN_IF_ERROR(CheckOneByOne(options));
   if (options.detach || options.sync) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
@@ -178,13 +180,13 @@ Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_
   copies.message = options.message;
   ONECOPY_ASSIGN_OR_RETURN(FileSet files, FilesOf(copies));
   const Interrupt interrupt;  // before the client's threads
-  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(Client client, deadline.Within([&] { return session.Connect(); }));
   file_options.stop = interrupt.token();
-  return CopyMany(session, client, copies, std::move(files), file_options);
+  return CopyMany(session, client, copies, std::move(files), deadline, file_options);
 }
 
 // One source into several buffers, and a receipt for each.
-Status RunToSeveral(Session& session, const CpOptions& options,
+Status RunToSeveral(Session& session, const CpOptions& options, const Deadline& deadline,
                     std::vector<std::string> destinations, FileCopyOptions file_options) {
   if (options.dry_run || options.detach || options.sync || options.tensors ||
       options.write_device || !options.move.ranges_file.empty()) {
@@ -201,7 +203,7 @@ Status RunToSeveral(Session& session, const CpOptions& options,
   copies.create = options.create;
   copies.keep_failed = options.keep_failed;
   copies.message = options.message;
-  return CopyToSeveral(session, copies, std::move(file_options));
+  return CopyToSeveral(session, copies, deadline, std::move(file_options));
 }
 
 Status RunCp(Session& session, const CpOptions& typed) {
@@ -214,16 +216,16 @@ Status RunCp(Session& session, const CpOptions& typed) {
   options.move.source = options.ends.front();
   options.move.destination = options.ends.back();
   ONECOPY_RETURN_IF_ERROR(CheckCreate(options));
-  std::optional<std::chrono::milliseconds> deadline;
+  std::optional<std::chrono::milliseconds> limit;
   if (!options.deadline.empty()) {
-    ONECOPY_ASSIGN_OR_RETURN(deadline, ParseTimeOption("--deadline", options.deadline));
+    ONECOPY_ASSIGN_OR_RETURN(limit, ParseTimeOption("--deadline", options.deadline));
   }
+  const Deadline deadline(limit);
   FileCopyOptions file_options;
   file_options.policy = options.move.policy;
   file_options.checksum = options.checksum;
   file_options.sync = options.sync;
   file_options.write_device = options.write_device;
-  file_options.deadline = deadline;
   const bool of_many =
       IsOfMany({options.ends.begin(), options.ends.end() - 1}, options.ends.back());
   ONECOPY_ASSIGN_OR_RETURN(auto in_braces, NodesInBraces(options.ends.back()));
@@ -234,20 +236,23 @@ Status RunCp(Session& session, const CpOptions& typed) {
               "copy them one by one"};
     }
     if (!in_braces) in_braces = {options.ends.back()};
-    return RunToSeveral(session, options, std::move(*in_braces), std::move(file_options));
+    return RunToSeveral(session, options, deadline, std::move(*in_braces), std::move(file_options));
   }
   if (of_many) {
-    return RunMany(session, options, std::move(file_options));
+    return RunMany(session, options, deadline, std::move(file_options));
   }
   ONECOPY_ASSIGN_OR_RETURN(MoveEnds ends, ParseEnds(options.move));
   const Interrupt interrupt;  // before the client's threads
-  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(Client client, deadline.Within([&] { return session.Connect(); }));
   ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
   ONECOPY_RETURN_IF_ERROR(CheckOptions(options, ends));
+  const auto suggest = [&](const Status& status) {
+    return deadline.Within([&] { return Suggest(status, ends, client); });
+  };
   if (IsUnpack(ends)) {
     ONECOPY_RETURN_IF_ERROR(CheckOneByOne(options));
     file_options.stop = interrupt.token();
-    return Suggest(Unpack(session, client, ends, file_options), ends, client);
+    return suggest(Unpack(session, client, ends, deadline, file_options));
   }
   ONECOPY_ASSIGN_OR_RETURN(const RangeList ranges, RangesOf(options.move, ends));
   file_options.ranges = ranges.ranges;
@@ -256,8 +261,10 @@ Status RunCp(Session& session, const CpOptions& typed) {
     ONECOPY_ASSIGN_OR_RETURN(tensors, OpenTensors(&ends));
   }
   if (ends.destination.kind == Kind::kStream && !options.dry_run) session.LeaveStdoutToPayload();
-  if (options.dry_run)
-    return Suggest(DryRun(session, client, ends, file_options, ranges), ends, client);
+  if (options.dry_run) {
+    return suggest(
+        deadline.Within([&] { return DryRun(session, client, ends, file_options, ranges); }));
+  }
   TransferRequest request;
   ranges.AddTo(&request);
   request.source = ends.source.ToEndpoint();
@@ -265,9 +272,11 @@ Status RunCp(Session& session, const CpOptions& typed) {
   request.policy = options.move.policy;
   request.checksum = options.checksum;
   request.sync = options.sync;
-  request.deadline = deadline;
   request.message = options.message;
-  if (options.detach) return Suggest(Detach(session, client, request), ends, client);
+  if (options.detach) {
+    ONECOPY_ASSIGN_OR_RETURN(request.deadline, deadline.Left());
+    return suggest(Detach(session, client, request));
+  }
 
   PeerNotice notice(client, {ends.source, ends.destination}, session.err(), !session.quiet());
   ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
@@ -278,27 +287,37 @@ Status RunCp(Session& session, const CpOptions& typed) {
   };
   std::optional<BufferInfo> made;
   if (!options.create.empty()) {
-    ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(client, ends.source));
-    ONECOPY_ASSIGN_OR_RETURN(made, MakeBuffer(client, ends.destination, bytes, options.create));
+    ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes,
+                             deadline.Within([&] { return BytesOf(client, ends.source); }));
+    ONECOPY_ASSIGN_OR_RETURN(made, deadline.Within([&] {
+      return MakeBuffer(client, ends.destination, bytes, options.create);
+    }));
     if (ends.source.kind == Kind::kFile) {  // which may have grown meanwhile
       ends.source.offset_bytes = ends.source.offset_bytes.value_or(0);
       ends.source.bytes = bytes;
     }
   }
   const bool buffers = IsOfDaemon(ends.source.kind) && IsOfDaemon(ends.destination.kind);
-  auto move = buffers ? CopyBuffers(client, request, bar, notice, interrupt.token())
-                      : CopyFile(client, ends, file_options, tensors.fd.get());
+  const auto copy = [&]() -> Result<Move> {
+    ONECOPY_ASSIGN_OR_RETURN(request.deadline, deadline.Left());
+    if (buffers) return CopyBuffers(client, request, bar, notice, interrupt.token());
+    file_options.deadline = request.deadline;
+    return CopyFile(client, ends, file_options, tensors.fd.get());
+  };
+  const Result<Move> move = copy();
   bar.Clear();
   if (!move.ok()) {
     const bool unmake = made && !options.keep_failed;
-    const Status why = unmake ? Unmake(client, *made, move.status()) : move.status();
-    return SuggestCreate(Suggest(why, ends, client), ends);
+    const Status why = unmake ? deadline.Undo([&] { return Unmake(client, *made, move.status()); })
+                              : move.status();
+    return SuggestCreate(suggest(why), ends);
   }
   // A file goes in windows: what is said of it is said of the whole.
   if (!buffers && !options.message.empty()) {
-    const Status told =
-        client.SendMessage({.destination = {ends.destination.node, ends.destination.name},
-                            .message = options.message});
+    const Status told = deadline.Within([&] {
+      return client.SendMessage({.destination = {ends.destination.node, ends.destination.name},
+                                 .message = options.message});
+    });
     if (!told.ok())
       return told.WithContext("the data was transferred, but the message was not delivered");
   }
@@ -310,7 +329,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
     Print(session.out(), document);
   } else if (!session.quiet()) {
     PrintReceipt(session.out(), *move);
-    TellRest(session, client, ends, move->bytes);
+    deadline.Within([&] { TellRest(session, client, ends, move->bytes); });
     if (options.tensors) {
       PrintTensors(session.out(), tensors.header, ends.destination, client.node());
     }

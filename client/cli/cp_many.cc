@@ -12,7 +12,6 @@
 
 #include "client/cli/copy_file.h"
 #include "client/cli/copy_summary.h"
-#include "client/cli/deadline.h"
 #include "client/cli/made_buffer.h"
 #include "client/cli/output/escape.h"
 #include "onecopy/reasons.h"
@@ -54,9 +53,10 @@ std::optional<std::string> NodeAlone(const std::string& typed) {
 }
 
 // The copy of one file, which a failure names.
-Result<Move> CopyNext(Client& client, const MoveEnds& ends, Deadline& deadline) {
-  const Result<FileCopyOptions> options = deadline.Next();
-  Result<Move> move = options.ok() ? CopyFile(client, ends, *options) : options.status();
+Result<Move> CopyNext(Client& client, const MoveEnds& ends, const Deadline& deadline,
+                      const FileCopyOptions& options) {
+  const Result<FileCopyOptions> now = deadline.Next(options);
+  Result<Move> move = now.ok() ? CopyFile(client, ends, *now) : now.status();
   if (!move.ok()) return move.status().WithContext(ends.source.path);
   return move;
 }
@@ -78,7 +78,7 @@ Status MakeBuffers(Client& client, const std::string& node, const ByName& by_nam
     if (one.ok()) {
       made.push_back(std::move(*one));
     } else if (failure.ok()) {
-      failure = AdviseOnTaken(one.status());
+      failure = AdviseOnCreation(one.status());
     }
   }
   return failure;
@@ -86,8 +86,7 @@ Status MakeBuffers(Client& client, const std::string& node, const ByName& by_nam
 
 // Those that small files go to by shared requests, then the others, one after the other.
 Status CopyAll(Session& session, Client& client, const std::string& node, const ByName& by_name,
-               const FileCopyOptions& options) {
-  Deadline deadline(options);
+               const Deadline& deadline, const FileCopyOptions& options) {
   CopySummary summary(session, node + ":");
   std::vector<FileToBuffer> small;
   for (const auto& [name, file] : by_name) {
@@ -95,7 +94,7 @@ Status CopyAll(Session& session, Client& client, const std::string& node, const 
     small.push_back({ToLocalFile(FileEnd(*file), true), {.node = node, .buffer = name}});
   }
   if (small.size() > 1) {
-    ONECOPY_ASSIGN_OR_RETURN(const FileCopyOptions now, deadline.Next());
+    ONECOPY_ASSIGN_OR_RETURN(const FileCopyOptions now, deadline.Next(options));
     ONECOPY_ASSIGN_OR_RETURN(Move move, CopyFilesToTheirs(client, small, node + ":", now));
     summary.Add(std::move(move), small.size());
   }
@@ -106,7 +105,7 @@ Status CopyAll(Session& session, Client& client, const std::string& node, const 
     ends.destination.node = node;
     ends.destination.name = name;
     ends.destination.typed = (node.empty() ? "" : node + ":") + name;
-    ONECOPY_ASSIGN_OR_RETURN(Move move, CopyNext(client, ends, deadline));
+    ONECOPY_ASSIGN_OR_RETURN(Move move, CopyNext(client, ends, deadline, options));
     summary.Add(std::move(move), 1);
   }
   summary.End(Json::object());
@@ -114,7 +113,8 @@ Status CopyAll(Session& session, Client& client, const std::string& node, const 
 }
 
 Status CopyEach(Session& session, Client& client, const ManyCopies& copies, const std::string& node,
-                const std::vector<FileInSet>& files, const FileCopyOptions& options) {
+                const std::vector<FileInSet>& files, const Deadline& deadline,
+                const FileCopyOptions& options) {
   if (!copies.message.empty()) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "--message goes to the watcher of one buffer, and each of these files gets a buffer of "
@@ -135,16 +135,22 @@ Status CopyEach(Session& session, Client& client, const ManyCopies& copies, cons
   }
   std::vector<BufferInfo> made;
   Status status;
-  if (copies.create) status = MakeBuffers(client, node, by_name, *copies.create, made);
-  if (status.ok()) status = CopyAll(session, client, node, by_name, options);
+  if (copies.create) {
+    status =
+        deadline.Within([&] { return MakeBuffers(client, node, by_name, *copies.create, made); });
+  }
+  if (status.ok()) status = CopyAll(session, client, node, by_name, deadline, options);
   if (status.ok() || copies.keep_failed) return status;
-  for (const BufferInfo& each : made) status = Unmake(client, each, status);
-  return status;
+  return deadline.Undo([&] {
+    for (const BufferInfo& each : made) status = Unmake(client, each, status);
+    return status;
+  });
 }
 
 // Bytes of this process into the buffer's beginning.
-Status Put(Client& client, const Endpoint& buffer, const std::string& bytes, Deadline& deadline) {
-  ONECOPY_ASSIGN_OR_RETURN(const FileCopyOptions options, deadline.Next());
+Status Put(Client& client, const Endpoint& buffer, const std::string& bytes,
+           const Deadline& deadline, const FileCopyOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(const FileCopyOptions now, deadline.Next(options));
   const os::UniqueFd fd(::memfd_create("onecopy-index", MFD_CLOEXEC));
   if (!fd) return os::ErrnoStatus(errno, "making room for the index");
   if (::pwrite(fd.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
@@ -153,7 +159,7 @@ Status Put(Client& client, const Endpoint& buffer, const std::string& bytes, Dea
   Endpoint beginning = buffer;
   beginning.offset_bytes = 0;
   beginning.bytes = bytes.size();
-  return CopyFileToBuffer(client, {"the index", fd.get(), 0, bytes.size()}, beginning, options)
+  return CopyFileToBuffer(client, {"the index", fd.get(), 0, bytes.size()}, beginning, now)
       .status();
 }
 
@@ -168,7 +174,8 @@ size_t TogetherFrom(const Pack& pack, size_t first, const FileCopyOptions& optio
 }
 
 Result<Move> CopyTogether(Client& client, const ParsedEndpoint& destination,
-                          std::span<const FileInSet> files, Deadline& deadline) {
+                          std::span<const FileInSet> files, const Deadline& deadline,
+                          const FileCopyOptions& options) {
   if (files.size() == 1) {
     MoveEnds ends;
     ends.source = FileEnd(files[0]);
@@ -177,35 +184,35 @@ Result<Move> CopyTogether(Client& client, const ParsedEndpoint& destination,
     ends.destination.bytes = files[0].bytes;
     ends.destination.typed +=
         "@" + std::to_string(files[0].offset_bytes) + "+" + std::to_string(files[0].bytes);
-    return CopyNext(client, ends, deadline);
+    return CopyNext(client, ends, deadline, options);
   }
-  ONECOPY_ASSIGN_OR_RETURN(const FileCopyOptions options, deadline.Next());
+  ONECOPY_ASSIGN_OR_RETURN(const FileCopyOptions now, deadline.Next(options));
   std::vector<PlacedFile> placed;
   for (const FileInSet& file : files) {
     placed.push_back({ToLocalFile(FileEnd(file), true), file.offset_bytes});
   }
-  return CopyFiles(client, placed, destination, options);
+  return CopyFiles(client, placed, destination, now);
 }
 
 Status CopyPack(Client& client, const ParsedEndpoint& destination, const Pack& pack,
-                const FileCopyOptions& options, CopySummary& summary) {
-  Deadline deadline(options);
+                const Deadline& deadline, const FileCopyOptions& options, CopySummary& summary) {
   // Until the new index is there, there is none: what an older one says is overwritten.
   const std::string none(sizeof(uint64_t), '\0');
-  ONECOPY_RETURN_IF_ERROR(Put(client, destination.ToEndpoint(), none, deadline));
+  ONECOPY_RETURN_IF_ERROR(Put(client, destination.ToEndpoint(), none, deadline, options));
   for (size_t at = 0; at < pack.files.size();) {
     const size_t count = TogetherFrom(pack, at, options);
     const std::span<const FileInSet> files(&pack.files[at], count);
     at += count;
     if (count == 1 && files[0].bytes == 0) continue;
-    ONECOPY_ASSIGN_OR_RETURN(Move move, CopyTogether(client, destination, files, deadline));
+    ONECOPY_ASSIGN_OR_RETURN(Move move,
+                             CopyTogether(client, destination, files, deadline, options));
     summary.Add(std::move(move), count);
   }
-  return Put(client, destination.ToEndpoint(), pack.index, deadline);
+  return Put(client, destination.ToEndpoint(), pack.index, deadline, options);
 }
 
 Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies, FileSet set,
-                      const FileCopyOptions& options) {
+                      const Deadline& deadline, const FileCopyOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint destination, ParseEndpoint(copies.destination));
   if (destination.kind != Kind::kBuffer || destination.offset_bytes.has_value()) {
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
@@ -215,10 +222,13 @@ Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies
   ONECOPY_ASSIGN_OR_RETURN(const Pack pack, MakePack(std::move(set)));
   std::optional<BufferInfo> made;
   if (copies.create) {
-    ONECOPY_ASSIGN_OR_RETURN(made, MakeBuffer(client, destination, pack.bytes, *copies.create));
+    ONECOPY_ASSIGN_OR_RETURN(made, deadline.Within([&] {
+      return MakeBuffer(client, destination, pack.bytes, *copies.create);
+    }));
   } else {
-    ONECOPY_ASSIGN_OR_RETURN(const BufferInfo buffer,
-                             client.GetBuffer(destination.node, destination.name));
+    ONECOPY_ASSIGN_OR_RETURN(const BufferInfo buffer, deadline.Within([&] {
+      return client.GetBuffer(destination.node, destination.name);
+    }));
     if (buffer.bytes < pack.bytes) {
       return {Code::kInvalidArgument, reasons::kSizeMismatch,
               "the files and their index have " + std::to_string(pack.bytes) + " bytes, and " +
@@ -227,12 +237,16 @@ Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies
     }
   }
   CopySummary summary(session, copies.destination);
-  if (const Status status = CopyPack(client, destination, pack, options, summary); !status.ok()) {
-    return made && !copies.keep_failed ? Unmake(client, *made, status) : status;
+  if (const Status status = CopyPack(client, destination, pack, deadline, options, summary);
+      !status.ok()) {
+    if (!made || copies.keep_failed) return status;
+    return deadline.Undo([&] { return Unmake(client, *made, status); });
   }
   if (!copies.message.empty()) {
-    const Status told = client.SendMessage(
-        {.destination = {destination.node, destination.name}, .message = copies.message});
+    const Status told = deadline.Within([&] {
+      return client.SendMessage(
+          {.destination = {destination.node, destination.name}, .message = copies.message});
+    });
     if (!told.ok())
       return told.WithContext("the data was transferred, but the message was not delivered");
   }
@@ -277,7 +291,7 @@ Result<FileSet> FilesOf(const ManyCopies& copies) {
 }
 
 Status CopyMany(Session& session, Client& client, const ManyCopies& copies, FileSet set,
-                const FileCopyOptions& options) {
+                const Deadline& deadline, const FileCopyOptions& options) {
   for (const LeftOut& each : set.left_out) {
     session.err() << "onecopy: left out " << Quote(each.path) << ": " << each.why << '\n';
   }
@@ -285,9 +299,9 @@ Status CopyMany(Session& session, Client& client, const ManyCopies& copies, File
     for (const std::string& folder : set.folders) {
       session.err() << "onecopy: left out " << Quote(folder) << ": a folder without files\n";
     }
-    return CopyEach(session, client, copies, *node, set.files, options);
+    return CopyEach(session, client, copies, *node, set.files, deadline, options);
   }
-  return CopyAllIntoOne(session, client, copies, std::move(set), options);
+  return CopyAllIntoOne(session, client, copies, std::move(set), deadline, options);
 }
 
 }  // namespace onecopy::cli

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "client/cli/deadline.h"
 #include "client/cli/file_set.h"
 #include "client/cli/session.h"
 #include "onecopy/file_copy.h"
@@ -28,6 +29,6 @@ Result<FileSet> FilesOf(const ManyCopies& copies);
 // Prints a summary, and a line for each of what was left out. The deadline is that of all together.
 // What was made for them goes where one fails.
 Status CopyMany(Session& session, Client& client, const ManyCopies& copies, FileSet set,
-                const FileCopyOptions& options);
+                const Deadline& deadline, const FileCopyOptions& options);
 
 }  // namespace onecopy::cli

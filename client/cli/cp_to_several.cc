@@ -87,10 +87,13 @@ Status OutcomeOfAll(const std::vector<BroadcastCopy>& copies) {
 // The buffers that --create makes; those that have not got their bytes go again.
 class MadeBuffers {
  public:
+  explicit MadeBuffers(const Deadline& deadline) : deadline_(deadline) {}
+
   Status Make(Client& client, const std::vector<ParsedEndpoint>& ends, uint64_t bytes,
               const std::string& memory) {
     for (const ParsedEndpoint& end : ends) {
-      Result<BufferInfo> made = MakeBuffer(client, end, bytes, memory);
+      Result<BufferInfo> made =
+          deadline_.Within([&] { return MakeBuffer(client, end, bytes, memory); });
       if (!made.ok()) return RemoveAll(client, made.status());
       made_.push_back(std::move(*made));
     }
@@ -99,19 +102,24 @@ class MadeBuffers {
 
   // `why`, and what could not be removed.
   Status RemoveAll(Client& client, Status why) const {
-    for (const BufferInfo& made : made_) why = Unmake(client, made, why);
-    return why;
+    return deadline_.Undo([&] {
+      for (const BufferInfo& made : made_) why = Unmake(client, made, why);
+      return why;
+    });
   }
 
   // Of the copies that failed, whose outcomes then also say what could not be removed.
   void RemoveFailed(Client& client, std::vector<BroadcastCopy>& copies) const {
-    for (size_t i = 0; i < made_.size(); ++i) {
-      Status& outcome = copies[i].outcome;
-      if (!outcome.ok()) outcome = Unmake(client, made_[i], outcome);
-    }
+    deadline_.Undo([&] {
+      for (size_t i = 0; i < made_.size(); ++i) {
+        Status& outcome = copies[i].outcome;
+        if (!outcome.ok()) outcome = Unmake(client, made_[i], outcome);
+      }
+    });
   }
 
  private:
+  const Deadline& deadline_;
   std::vector<BufferInfo> made_;  // in the order of the destinations
 };
 
@@ -148,27 +156,33 @@ Status Show(Session& session, const std::string& source, const std::vector<Broad
 
 Status CopyBufferToSeveral(Session& session, Client& client, const CopiesToSeveral& copies,
                            const ParsedEndpoint& source, const std::vector<ParsedEndpoint>& ends,
-                           const FileCopyOptions& options) {
+                           const Deadline& deadline, const FileCopyOptions& options) {
   BroadcastRequest request;
   request.source = source.ToEndpoint();
   for (const ParsedEndpoint& end : ends) request.destinations.push_back(end.ToEndpoint());
   request.policy = options.policy;
   request.checksum = options.checksum;
-  request.deadline = options.deadline;
-  MadeBuffers made;
+  MadeBuffers made(deadline);
   if (!copies.create.empty()) {
-    ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(client, source));
+    ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes,
+                             deadline.Within([&] { return BytesOf(client, source); }));
     ONECOPY_RETURN_IF_ERROR(made.Make(client, ends, bytes, copies.create));
   }
   ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
   const auto on_update = [&](uint64_t done, uint64_t total) { bar.Update(done, total); };
-  auto done = client.Broadcast(request, on_update, options.stop);
+  const auto broadcast = [&]() -> Result<std::vector<BroadcastCopy>> {
+    ONECOPY_ASSIGN_OR_RETURN(request.deadline, deadline.Left());
+    return client.Broadcast(request, on_update, options.stop);
+  };
+  auto done = broadcast();
   bar.Clear();
   if (!done.ok()) {
     return copies.keep_failed ? done.status() : made.RemoveAll(client, done.status());
   }
   if (!copies.keep_failed) made.RemoveFailed(client, *done);
-  if (!copies.message.empty()) SendMessages(client, copies.message, *done);
+  if (!copies.message.empty()) {
+    deadline.Within([&] { SendMessages(client, copies.message, *done); });
+  }
   return Show(session, copies.move.source, *done);
 }
 
@@ -189,7 +203,7 @@ Result<std::optional<std::vector<std::string>>> NodesInBraces(const std::string&
   return std::optional(std::move(all));
 }
 
-Status CopyToSeveral(Session& session, const CopiesToSeveral& copies,
+Status CopyToSeveral(Session& session, const CopiesToSeveral& copies, const Deadline& deadline,
                      FileCopyOptions file_options) {
   ONECOPY_ASSIGN_OR_RETURN(MoveEnds ends, ParseEnds(copies.move));
   std::vector<ParsedEndpoint> buffers;
@@ -198,7 +212,7 @@ Status CopyToSeveral(Session& session, const CopiesToSeveral& copies,
     buffers.push_back(std::move(end));
   }
   const Interrupt interrupt;  // before the client's threads
-  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(Client client, deadline.Within([&] { return session.Connect(); }));
   ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
   const bool from_file = ends.source.kind == Kind::kFile;
   for (const ParsedEndpoint& end : buffers) {
@@ -210,13 +224,15 @@ Status CopyToSeveral(Session& session, const CopiesToSeveral& copies,
   }
   file_options.stop = interrupt.token();
   if (!from_file) {
-    return CopyBufferToSeveral(session, client, copies, ends.source, buffers, file_options);
+    return CopyBufferToSeveral(session, client, copies, ends.source, buffers, deadline,
+                               file_options);
   }
   if (!copies.create.empty() || !copies.message.empty()) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "--create and --message work with one destination of a file, and there are several",
             "leave out these options, or copy to each buffer separately"};
   }
+  ONECOPY_ASSIGN_OR_RETURN(file_options, deadline.Next(std::move(file_options)));
   ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
   file_options.on_progress = [&](uint64_t done, std::optional<uint64_t> total) {
     bar.Update(done, total);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "client/cli/deadline.h"
 #include "client/cli/move_options.h"
 #include "client/cli/session.h"
 #include "onecopy/file_copy.h"
@@ -26,6 +27,7 @@ struct CopiesToSeveral {
 
 // A file, which is read once, or a buffer, whose payload goes from destination to destination. A
 // receipt for each.
-Status CopyToSeveral(Session& session, const CopiesToSeveral& copies, FileCopyOptions file_options);
+Status CopyToSeveral(Session& session, const CopiesToSeveral& copies, const Deadline& deadline,
+                     FileCopyOptions file_options);
 
 }  // namespace onecopy::cli

@@ -69,10 +69,15 @@ Result<BufferInfo> MakeBuffer(Client& client, const ParsedEndpoint& where, uint6
   request.bytes = bytes;
   request.memory = memory;
   Result<BufferInfo> made = client.CreateBuffer(request);
-  return made.ok() ? made : AdviseOnTaken(made.status());
+  return made.ok() ? made : AdviseOnCreation(made.status());
 }
 
-Status AdviseOnTaken(const Status& failure) {
+Status AdviseOnCreation(const Status& failure) {
+  if (failure.code() == Code::kDeadlineExceeded) {
+    return {failure.code(), failure.reason(),
+            failure.message() + "; the new buffer may be created nevertheless",
+            "look for it with `onecopy buffer ls`, and remove it or copy into it without --create"};
+  }
   if (failure.reason() != reasons::kNameTaken) return failure;
   return {failure.code(), failure.reason(), failure.message(),
           "leave out --create to copy into it, choose another name, or remove it first"};

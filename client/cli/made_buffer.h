@@ -18,8 +18,8 @@ Result<uint64_t> BytesOf(Client& client, const ParsedEndpoint& source);
 Result<BufferInfo> MakeBuffer(Client& client, const ParsedEndpoint& where, uint64_t bytes,
                               const std::string& memory);
 
-// A failure to make a buffer, with what to do where there is one of that name.
-Status AdviseOnTaken(const Status& failure);
+// A failure to make a buffer, with what to do where there is one of that name, or may be one now.
+Status AdviseOnCreation(const Status& failure);
 
 // The copy has failed: removes what was made for it. `why`, and if that fails, too, that.
 Status Unmake(Client& client, const BufferInfo& made, const Status& why);

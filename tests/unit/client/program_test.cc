@@ -180,6 +180,40 @@ TEST_CASE("each option of cp counts") {
   CHECK(onecopy({"cp", "a", "west:b", "--deadline", "50ms"}).exit_status == 8);
 }
 
+TEST_CASE("a deadline holds for all that cp asks, also where a node does not answer") {
+  ProgramFixture onecopy;
+  const std::string in = onecopy.Write("in", "some bytes");
+  std::filesystem::create_directory(onecopy.dir / "folder");
+  onecopy.Write("folder/file", "some bytes");
+  const auto ends = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"cp", "--deadline", "300ms"});
+    INFO(Json(words).dump());
+    const Run run = onecopy(words);
+    CHECK(run.exit_status == 8);
+    CHECK(Has(run.err, "DEADLINE"));
+    return run.err;
+  };
+  onecopy.daemon.cluster().HangCalls("CreateBuffer");
+  CHECK(Has(ends({in, "west:new", "--create"}), "may be created nevertheless"));
+  ends({"a", "west:new", "--create"});
+  ends({in, "west:", "--create"});
+  ends({onecopy.dir / "folder", "west:new", "--create"});
+  ends({"a", "{west,east}:new", "--create"});
+  onecopy.daemon.cluster().HangCalls("GetBuffer");
+  ends({"west:b", "new", "--create"});
+  ends({"west:b", onecopy.dir / "folder"});
+  ends({"west:b", "{west,east}:new", "--create"});
+}
+
+TEST_CASE("a deadline holds for the message that cp sends after the bytes") {
+  ProgramFixture onecopy;
+  const std::string in = onecopy.Write("in", "some bytes");
+  onecopy.daemon.cluster().HangCalls("SendMessage");
+  const Run run = onecopy({"cp", in, "west:b", "--message", "hello", "--deadline", "2s"});
+  CHECK(run.exit_status == 8);
+  CHECK(Has(run.err, "the data was transferred"));
+}
+
 TEST_CASE("cp moves files into buffers and out of them") {
   ProgramFixture onecopy;
   const std::string in = onecopy.Write("in", Pattern(1500));
