@@ -80,6 +80,9 @@ struct Options {
   std::chrono::milliseconds stall_timeout{30000};
   // How long a transfer of which something has arrived waits for a peer or a link that was lost.
   std::chrono::milliseconds resume_for{600000};
+  // How long a peer that is neither configured by name nor discovered stays a peer after it was
+  // heard last; and the least time that the record of one which is gone stays.
+  std::chrono::milliseconds silent_peer_stays{60000};
   std::chrono::milliseconds drain_timeout{30000};
   uint32_t keep_transfers = 1000;  // ended ones of each owner that stay queryable
   Limits limits;

@@ -43,6 +43,11 @@ void Admission::Configure(std::vector<PeerOptions> peers) {
                 [this](const auto& met) { return !met.second && ByPattern(met.first) == nullptr; });
 }
 
+void Admission::Forget(const std::string& node) {
+  const auto met = met_locally_.find(node);
+  if (met != met_locally_.end() && !met->second) met_locally_.erase(met);
+}
+
 bool Admission::Expects(const std::string& node) const {
   return ByName(node) != nullptr || ByPattern(node) != nullptr || met_locally_.contains(node);
 }

@@ -20,6 +20,8 @@ class Admission {
   explicit Admission(const Options& options);
   // Another configuration: who is not let in by it any more is nobody that was met.
   void Configure(std::vector<PeerOptions> peers);
+  // The node has gone: it counts as never met, unless it was met on this machine.
+  void Forget(const std::string& node);
 
   // Whether calls of the node of that name are taken. Its name was proven as far as that can be: by
   // its certificate, or else not at all. `local`: its connection comes over loopback from a process
@@ -30,6 +32,8 @@ class Admission {
   // Whether calls of that node may still be taken, as far as the configuration, or that it was met
   // on this machine, says.
   bool Expects(const std::string& node) const;
+  // Whether the configuration has a section of that very name.
+  bool Names(const std::string& node) const { return ByName(node) != nullptr; }
 
   // This node's own domain; empty: none.
   std::string OwnDomain() const;

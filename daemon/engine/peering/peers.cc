@@ -23,7 +23,6 @@ constexpr size_t kMaxPeers = 4096;
 // Causes that are logged of one time out of reach: each once, as they may take turns.
 constexpr size_t kMaxTold = 8;
 constexpr std::chrono::seconds kLogRefusalsEvery{10};  // those between two are counted
-constexpr std::chrono::minutes kHiddenAtLeast{1};
 constexpr std::chrono::milliseconds kVanishedHeartbeat{500};
 
 }  // namespace
@@ -39,6 +38,7 @@ struct Peers::Peer {
   Status why;
   WallTime since = std::chrono::system_clock::now();
   os::Clock::time_point heard = os::Clock::now();  // its last answer; first: when it was known
+  os::Clock::time_point there = os::Clock::now();  // when it, and no other, answered or called last
   Introduction introduction;                       // as last heard; its capabilities are kept apart
   NodeCapability capabilities;
   uint64_t generation = 0;  // of the capabilities
@@ -77,6 +77,7 @@ void Peers::Start(const std::string& address) {
 
 void Peers::Configure(const std::vector<PeerOptions>& peers) {
   if (stopped_) return;
+  left_out_.clear();
   admission_.Configure(peers);
   std::map<std::string, const PeerOptions*> addressed;
   for (const PeerOptions& options : peers) {
@@ -98,7 +99,10 @@ void Peers::Configure(const std::vector<PeerOptions>& peers) {
   for (const std::string& name : gone) Forget(name, "was taken out of the configuration");
   for (const auto& [name, options] : addressed) {
     const bool known = peers_.contains(name);
-    if (!known && options->discovered && peers_.size() >= kMaxPeers) continue;
+    if (!known && options->discovered && peers_.size() >= kMaxPeers) {
+      left_out_.emplace(name, options->address);
+      continue;
+    }
     Peer& peer = Ensure(name, options->address);
     // Others change often: one that is down, and was discovered before, is tried after its pause.
     const bool was_hidden = peer.hidden;
@@ -142,19 +146,27 @@ void Peers::Vanished(Peer& peer) {
 // restarted.
 void Peers::Hide(Peer& peer) {
   if (std::exchange(peer.hidden, true)) return;
-  log::Info("peer is gone: it is no longer discovered and does not answer",
+  log::Info(peer.where.vanished()
+                ? "peer is gone: it is no longer discovered and does not answer"
+                : "peer is gone: it neither calls nor answers, and was not discovered",
             {{"peer", peer.name}, {"address", peer.where.address()}});
   peer.api.reset();
   peer.greeting = false;
   ++peer.attempt;
   context_.loop.CancelTimer(peer.timer);
-  const auto keep =
-      std::max<std::chrono::milliseconds>(context_.options.resume_for, kHiddenAtLeast);
+  const auto keep = std::max(context_.options.resume_for, context_.options.silent_peer_stays);
   peer.timer = context_.loop.RunAfter(keep, [this, name = peer.name] {
     peers_.at(name)->timer = 0;
-    Forget(name, "is no longer discovered");
+    Forget(name, "has gone, and is not discovered");
   });
   for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(DownStatus(peer));
+}
+
+bool Peers::HasLeft(const Peer& peer) const {
+  const Options& options = context_.options;
+  return !peer.where.configured() && !peer.where.discovered() && !admission_.Names(peer.name) &&
+         os::Clock::now() - peer.there >=
+             std::max(options.silent_peer_stays, 3 * options.heartbeat);
 }
 
 void Peers::Show(Peer& peer) {
@@ -178,7 +190,19 @@ void Peers::Forget(const std::string& name, const std::string& what) {
   context_.loop.CancelTimer(peer.timer);
   for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(why);
   namesakes_.Forget(name);
+  admission_.Forget(name);
   peers_.erase(name);
+  TakeLeftOut();
+}
+
+void Peers::TakeLeftOut() {
+  while (!left_out_.empty() && peers_.size() < kMaxPeers) {
+    const auto [name, address] = *left_out_.begin();
+    left_out_.erase(left_out_.begin());
+    Peer& peer = Ensure(name, address);
+    Discovered(peer, address);
+    Greet(peer);
+  }
 }
 
 void Peers::Redial(Peer& peer) {
@@ -309,7 +333,7 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
 void Peers::Missed(Peer& peer, NodeState state, const Status& why) {
   ++peer.failures;
   SetState(peer, state, why);
-  if (peer.where.vanished()) return Hide(peer);
+  if (peer.where.vanished() || HasLeft(peer)) return Hide(peer);
   if (!TryElsewhere(peer)) Schedule(peer, Backoff(peer));
 }
 
@@ -320,6 +344,7 @@ Status Peers::Learn(Peer& peer, Introduction introduction) {
                 peer.name,
             "correct the address, or the name under [peers]"};
   }
+  peer.there = os::Clock::now();
   const bool restarted =
       !peer.introduction.boot_id.empty() && peer.introduction.boot_id != introduction.boot_id;
   if (restarted) peer.generation = 0;
@@ -428,6 +453,7 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
   const bool is_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
   const bool moved = peer.where.IsNews(request.self.address);
   const bool restarted = peer.introduction.boot_id != request.self.boot_id;
+  peer.there = now;
   Show(peer);
   if (is_up && restarted) {
     namesakes_.Called(caller, request.self.boot_id, request.self.address, now);
@@ -563,7 +589,7 @@ PeersFigures Peers::figures() const {
   for (const auto& [name, peer] : peers_) {
     if (peer->hidden) continue;
     ++figures.by_state[peer->state];
-    // One that came by itself and has gone may be known for ever.
+    // Of those that come by themselves and go, there may be many.
     const bool connected = IsConnected(name);
     if (!connected && !peer->where.configured() && !peer->where.discovered()) continue;
     if (figures.peers.size() >= kMaxPeersTold) continue;

@@ -26,7 +26,9 @@ inline constexpr uint32_t kProtocolMax = 1;
 
 // Engine thread. Each peer is greeted when it is first known and then again and again, as a
 // heartbeat; one that does not answer is tried with growing pauses for ever. A node that calls, and
-// that Admission lets in, becomes a peer although its address is not configured.
+// that Admission lets in, becomes a peer although its address is not configured. One that is
+// neither configured by name nor discovered is hidden once it has been silent for
+// silent_peer_stays.
 class Peers {
  public:
   Peers(Context& context, Catalog& catalog, PeerDialer& dialer);
@@ -39,7 +41,8 @@ class Peers {
   // configuration are dialled there, and those that it does not name any more are forgotten. A
   // discovered peer with another address than before is dialled there once it does not answer at
   // the old one; one that is not discovered any more stays as long as it answers, and is then
-  // hidden: not greeted, not shown, and forgotten unless it comes back in time.
+  // hidden: not greeted, not shown, and forgotten unless it comes back in time. A discovered one
+  // that found no room is greeted once another one is forgotten.
   void Configure(const std::vector<PeerOptions>& peers);
   // See Admission.
   Status Admit(const std::string& node, bool local);
@@ -108,11 +111,15 @@ class Peers {
   void Discovered(Peer& peer, const std::string& address);
   // It is not discovered any more.
   void Vanished(Peer& peer);
+  // Whether it came by itself and has been silent for too long to be kept for that.
+  bool HasLeft(const Peer& peer) const;
   void Hide(Peer& peer);
   void Show(Peer& peer);
   // Has it dialled where else it may be; it does not answer where it was. False: nowhere.
   bool TryElsewhere(Peer& peer);
   void Forget(const std::string& name, const std::string& why);
+  // Makes peers of those that found no room, as far as there is some now.
+  void TakeLeftOut();
   void Greet(Peer& peer);
   void OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply);
   // It did not answer as a peer does.
@@ -134,6 +141,7 @@ class Peers {
   os::Clock::time_point next_refusal_logged_{};
   uint64_t refusals_not_logged_ = 0;
   std::map<std::string, std::unique_ptr<Peer>> peers_;
+  std::map<std::string, std::string> left_out_;  // addresses of discovered nodes without room
   Listener listener_;
   std::string address_;  // empty before Start
   bool stopped_ = false;

@@ -122,6 +122,17 @@ TEST_CASE("another configuration counts from then on") {
   CHECK(admission.DomainOf("friend", "lab").empty());
 }
 
+TEST_CASE("a node that is forgotten may be met on this machine later, and one of it stays there") {
+  Admission admission(NodeEast(false));
+  REQUIRE_OK(admission.Admit("gpu-1", false));
+  REQUIRE_OK(admission.Admit("gpu-2", true));
+  admission.Forget("gpu-1");
+  admission.Forget("gpu-2");
+  REQUIRE_OK(admission.Admit("gpu-1", true));
+  CHECK_FALSE(admission.Admit("gpu-1", false).ok());
+  CHECK_FALSE(admission.Admit("gpu-2", false).ok());
+}
+
 TEST_CASE("a discovered address gives no rights") {
   Options options = NodeEast(false);
   PeerOptions found;

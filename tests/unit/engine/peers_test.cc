@@ -101,7 +101,7 @@ struct PeersRig {
   NetworkDialer dialer{network};
   std::unique_ptr<Engine> engine;
 
-  PeersRig() {
+  explicit PeersRig(const std::function<void(Options&)>& adjust = {}) {
     REQUIRE_OK(log::SetLevel("error"));
     Options options;
     options.node = "here";
@@ -111,6 +111,7 @@ struct PeersRig {
     options.reconnect_delay_max = std::chrono::milliseconds(10);
     options.set_log_level = [](const std::string&) { return std::string("info"); };
     options.peers = {{"*", "", std::nullopt}};
+    if (adjust) adjust(options);
     std::vector<std::unique_ptr<Memory>> memories;
     Backend<Memory> host = host::Describe();
     memories.push_back(std::move(*host.create({"here", Settings(host.settings), {}, {}})));
@@ -129,30 +130,43 @@ struct PeersRig {
     }
     engine->SetPeers(std::move(peers));
   }
-  // West calls, and says where it is.
-  void Call(const std::string& boot_id, const std::string& address) {
+  // West, or another node, calls, and says where it is.
+  void Call(const std::string& boot_id, const std::string& address,
+            const std::string& node = "west") {
     std::promise<Status> answered;
     engine->loop().Post([&] {
       HelloRequest request;
-      request.self.node = "west";
+      request.self.node = node;
       request.self.boot_id = boot_id;
       request.self.protocol_min = request.self.protocol_max = 1;
       request.self.address = address;
-      engine->node().Hello("west", std::move(request), [&](const Result<HelloReply>& reply) {
+      engine->node().Hello(node, std::move(request), [&](const Result<HelloReply>& reply) {
         answered.set_value(reply.status());
       });
     });
     REQUIRE_OK(answered.get_future().get());
   }
   NodeInfo West() {
-    std::promise<NodeInfo> told;
+    const Result<NodeInfo> west = Find("west");
+    return west.ok() ? *west : NodeInfo();
+  }
+  Result<NodeInfo> Find(const std::string& node) {
+    std::promise<Result<NodeInfo>> told;
     engine->loop().Post([&] {
-      engine->client().ListNodes({}, {1000, {}}, [&](const Result<Page<NodeInfo>>& nodes) {
-        NodeInfo west;
-        for (const NodeInfo& node : nodes->items) {
-          if (node.name == "west") west = node;
-        }
-        told.set_value(west);
+      engine->client().GetNode({}, node, [&](Result<NodeInfo> info) { told.set_value(info); });
+    });
+    return told.get_future().get();
+  }
+  // Why nothing can be read from that node now.
+  std::string WhyNot(const std::string& node) {
+    std::promise<std::string> told;
+    engine->loop().Post([&] {
+      TransferRequest request;
+      request.source = {node, "a"};
+      request.destination = {"", "b"};
+      request.validate_only = true;
+      engine->client().CreateTransfer({}, request, {}, [&](const Result<TransferInfo>& info) {
+        told.set_value(info.status().reason());
       });
     });
     return told.get_future().get();
@@ -221,4 +235,56 @@ TEST_CASE("a node that was hidden while it was another is greeted when it is dis
   rig.network.Up(kFound, "west", "1");
   rig.Discover(kFound);
   rig.AwaitConnectedAt(kFound);
+}
+
+TEST_CASE("a node that has called by itself and left is forgotten, one that is named is not") {
+  PeersRig rig([](Options& options) {
+    options.peers.push_back({"named", "", std::nullopt});
+    options.silent_peer_stays = options.resume_for = std::chrono::milliseconds(50);
+  });
+  rig.network.Up(kSaid, "west", "1");
+  rig.Call("1", kSaid);
+  rig.AwaitConnectedAt(kSaid);
+  rig.Call("1", "10.0.0.3:7701", "named");
+  const bool replaced = GENERATE(false, true);  // by another node
+  if (replaced) {
+    rig.network.Up(kSaid, "north", "1");
+  } else {
+    rig.network.Down(kSaid);
+  }
+  WaitUntil("west is not shown any more", [&] { return rig.West().name.empty(); });
+  WaitUntil("west is not known any more",
+            [&] { return rig.WhyNot("west") == reasons::kPeerNotFound; });
+  CHECK(rig.Find("named").ok());
+  // It comes back, and is discovered, which counts even while it does not answer.
+  rig.network.Up(kSaid, "west", "2");
+  rig.Call("2", kSaid);
+  rig.AwaitConnectedAt(kSaid);
+  rig.Discover(kSaid);
+  rig.Call("1", "10.0.0.4:7701", "other");
+  rig.network.Down(kSaid);
+  WaitUntil("another one is gone", [&] { return !rig.Find("other").ok(); });
+  CHECK(rig.West().name == "west");
+}
+
+TEST_CASE("a discovered node beyond the most peers is greeted when one of them is forgotten") {
+  constexpr size_t kMostPeers = 4096;
+  PeersRig rig([](Options& options) {
+    options.heartbeat = std::chrono::hours(1);
+    options.silent_peer_stays = options.resume_for = std::chrono::milliseconds(1);
+  });
+  std::vector<PeerOptions> peers = {{"*", "", std::nullopt}};
+  for (size_t i = 0; i <= kMostPeers; ++i) {
+    const std::string name = i == kMostPeers ? "west" : "a" + std::to_string(i);
+    rig.network.Up(name + ":1", name, "1");
+    peers.push_back({name, name + ":1", std::nullopt});
+    peers.back().discovered = true;
+  }
+  rig.engine->SetPeers(peers);
+  CHECK_FALSE(rig.Find("west").ok());
+  rig.network.Down("a7:1");
+  std::erase_if(peers, [](const PeerOptions& peer) { return peer.name == "a7"; });
+  rig.engine->SetPeers(peers);
+  rig.AwaitConnectedAt("west:1");
+  CHECK_FALSE(rig.Find("a7").ok());
 }
