@@ -235,12 +235,12 @@ void ClientService::DeleteBuffer(const Principal& who, std::string node, std::st
   (*peer)->DeleteBuffer(needs_.context.node(), who.uid, std::move(name), force, std::move(reply));
 }
 
-void ClientService::SumBuffer(const Principal& who, Endpoint range, Reply<BufferSum> reply) {
-  const bool asked = AskedElsewhere(range.node, reply, [&](PeerApi& peer) {
-    peer.SumBuffer(needs_.context.node(), who.uid, std::move(range), std::move(reply));
+void ClientService::SumBuffer(const Principal& who, SumRequest request, Reply<BufferSum> reply) {
+  const bool asked = AskedElsewhere(request.range.node, reply, [&](PeerApi& peer) {
+    peer.SumBuffer(needs_.context.node(), who.uid, std::move(request), std::move(reply));
   });
   if (asked) return;
-  needs_.inventory.SumOf(who, range, std::move(reply));
+  needs_.inventory.SumOf(who, request, std::move(reply));
 }
 
 void ClientService::CreateGrant(const Principal& who, CreateGrantRequest request,

@@ -90,7 +90,7 @@ class ClientService final : public ClientApi {
                    Reply<Page<BufferInfo>> reply) override;
   void DeleteBuffer(const Principal& who, std::string node, std::string name, bool force,
                     StatusReply reply) override;
-  void SumBuffer(const Principal& who, Endpoint range, Reply<BufferSum> reply) override;
+  void SumBuffer(const Principal& who, SumRequest request, Reply<BufferSum> reply) override;
 
   void CreateGrant(const Principal& who, CreateGrantRequest request,
                    Reply<GrantInfo> reply) override;

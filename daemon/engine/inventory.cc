@@ -5,6 +5,7 @@
 
 #include "daemon/engine/registry/places.h"
 #include "daemon/engine/registry/tickets.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 
@@ -26,7 +27,8 @@ Result<Page<GrantInfo>> Inventory::GrantsOf(const Principal& who, const PageRequ
   return grants_.List(page, own, OwnerOf(who));
 }
 
-void Inventory::SumOf(const Principal& who, const Endpoint& endpoint, Reply<BufferSum> reply) {
+void Inventory::SumOf(const Principal& who, const SumRequest& request, Reply<BufferSum> reply) {
+  const Endpoint& endpoint = request.range;
   Result<Buffer*> buffer = grants_.FindKnown(buffers_, who, endpoint.buffer);
   if (!buffer.ok()) return reply(buffer.status());
   Result<ByteRange> range =
@@ -34,18 +36,27 @@ void Inventory::SumOf(const Principal& who, const Endpoint& endpoint, Reply<Buff
   if (!range.ok()) return reply(range.status());
   const auto grant = grants_.Check(who, **buffer, *range, Access::kRead);
   if (!grant.ok()) return reply(grant.status());
+  const uint64_t block_bytes = request.block_bytes;
+  if (block_bytes != 0 && range->bytes > 0 &&
+      (range->bytes - 1) / block_bytes >= kMaxSummedBlocks) {
+    return reply(Status(Code::kInvalidArgument, reasons::kBadArgument,
+                        std::to_string(range->bytes) + " bytes are more than " +
+                            std::to_string(kMaxSummedBlocks) + " blocks of " +
+                            std::to_string(block_bytes),
+                        "sum a shorter range, or longer blocks"));
+  }
   Result<MemoryPlace> place = PlaceOf(**buffer, *range, nullptr);
   if (!place.ok()) return reply(place.status());
   // Not needed any more once its client has gone. A peer's word for one of its users has no
   // session.
   std::shared_ptr<const std::atomic<bool>> stop = sessions_.Gone(who.session);
   if (stop == nullptr) stop = std::make_shared<std::atomic<bool>>(false);
-  checksums_.Sum((*buffer)->region, place->range, place->layout, std::move(stop),
-                 PayerAt(self_, who.node, OwnerOf(who)),
-                 [bytes = range->bytes, reply = std::move(reply)](Result<std::string> sum) mutable {
-                   if (!sum.ok()) return reply(sum.status());
-                   reply(BufferSum{kChecksumAlgorithm, std::move(*sum), bytes});
-                 });
+  auto done = [bytes = range->bytes, reply = std::move(reply)](Result<Sums> sums) mutable {
+    if (!sums.ok()) return reply(sums.status());
+    reply(BufferSum{kChecksumAlgorithm, std::move(sums->whole), bytes, std::move(sums->blocks)});
+  };
+  checksums_.SumBlocks((*buffer)->region, place->range, place->layout, block_bytes, std::move(stop),
+                       PayerAt(self_, who.node, OwnerOf(who)), std::move(done));
 }
 
 }  // namespace onecopy::engine

@@ -29,8 +29,9 @@ class Inventory {
   Result<Page<BufferInfo>> BuffersSeenBy(const Principal& who, const PageRequest& page) const;
   // The grants on what `who` owns, and those to `who`.
   Result<Page<GrantInfo>> GrantsOf(const Principal& who, const PageRequest& page) const;
-  // Sums a range of a buffer, if `who` may read it.
-  void SumOf(const Principal& who, const Endpoint& range, Reply<BufferSum> reply);
+  // Sums a range of a buffer, or its blocks, if `who` may read it. INVALID_ARGUMENT (BAD_ARGUMENT)
+  // for more than kMaxSummedBlocks.
+  void SumOf(const Principal& who, const SumRequest& request, Reply<BufferSum> reply);
 
  private:
   const std::string self_;

@@ -240,9 +240,9 @@ void PeerService::ListBuffers(const std::string& caller, Uid uid, PageRequest pa
   reply(needs_.inventory.BuffersSeenBy({uid, caller, false, {}}, page));
 }
 
-void PeerService::SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+void PeerService::SumBuffer(const std::string& caller, Uid uid, SumRequest request,
                             Reply<BufferSum> reply) {
-  needs_.inventory.SumOf({uid, caller, false, {}}, range, std::move(reply));
+  needs_.inventory.SumOf({uid, caller, false, {}}, request, std::move(reply));
 }
 
 void PeerService::ListGrants(const std::string& caller, Uid uid, PageRequest page,

@@ -90,7 +90,7 @@ class PeerService final : public PeerApi {
                  Reply<BufferInfo> reply) override;
   void ListBuffers(const std::string& caller, Uid uid, PageRequest page,
                    Reply<Page<BufferInfo>> reply) override;
-  void SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+  void SumBuffer(const std::string& caller, Uid uid, SumRequest request,
                  Reply<BufferSum> reply) override;
   void ListExports(const std::string& caller, Uid uid, PageRequest page,
                    Reply<Page<ExportInfo>> reply) override;

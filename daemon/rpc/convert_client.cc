@@ -191,10 +191,11 @@ Result<std::tuple<std::string, std::string, bool>> Parse(const v1::DeleteBufferR
   return std::tuple(std::move(node), std::move(name), in.force());
 }
 
-Result<Endpoint> Parse(const v1::SumBufferRequest& in) {
+Result<SumRequest> Parse(const v1::SumBufferRequest& in) {
   const Field at;
   if (!in.has_range()) return BadField(at / "range", "is missing");
-  return Parse(in.range(), at / "range");
+  ONECOPY_ASSIGN_OR_RETURN(Endpoint range, Parse(in.range(), at / "range"));
+  return SumRequest{std::move(range), in.block_bytes()};
 }
 
 Result<std::tuple<std::string, std::string, engine::PageRequest>> Parse(

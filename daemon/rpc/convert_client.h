@@ -49,7 +49,7 @@ Result<std::vector<ViewRequest>> Parse(const v1::CreateViewsRequest& in);
 Result<std::tuple<std::string, std::string>> Parse(const v1::GetBufferRequest& in);
 Result<std::tuple<std::string, engine::PageRequest>> Parse(const v1::ListBuffersRequest& in);
 Result<std::tuple<std::string, std::string, bool>> Parse(const v1::DeleteBufferRequest& in);
-Result<Endpoint> Parse(const v1::SumBufferRequest& in);
+Result<SumRequest> Parse(const v1::SumBufferRequest& in);
 Result<std::tuple<std::string, std::string, engine::PageRequest>> Parse(
     const v1::ListGrantsRequest& in);
 Result<GrantId> Parse(const v1::DeleteGrantRequest& in);

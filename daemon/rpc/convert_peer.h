@@ -49,7 +49,7 @@ Result<std::tuple<Uid, CreateBufferRequest>> Parse(const v1::CreatePeerBufferReq
 Result<std::tuple<Uid, std::string, bool>> Parse(const v1::DeletePeerBufferRequest& in);
 Result<std::tuple<Uid, std::string>> Parse(const v1::GetPeerBufferRequest& in);
 Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequest& in);
-Result<std::tuple<Uid, Endpoint>> Parse(const v1::SumPeerBufferRequest& in);
+Result<std::tuple<Uid, SumRequest>> Parse(const v1::SumPeerBufferRequest& in);
 Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerGrantsRequest& in);
 Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerExportsRequest& in);
 Result<engine::PeerMessage> Parse(const v1::SendPeerMessageRequest& in);

@@ -42,12 +42,12 @@ Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequ
   return std::tuple(std::move(uid), std::move(page));
 }
 
-Result<std::tuple<Uid, Endpoint>> Parse(const v1::SumPeerBufferRequest& in) {
+Result<std::tuple<Uid, SumRequest>> Parse(const v1::SumPeerBufferRequest& in) {
   const Field at;
   if (!in.has_range()) return BadField(at / "range", "is missing");
   ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, at));
   ONECOPY_ASSIGN_OR_RETURN(Endpoint range, Parse(in.range(), at / "range"));
-  return std::tuple(std::move(uid), std::move(range));
+  return std::tuple(std::move(uid), SumRequest{std::move(range), in.block_bytes()});
 }
 
 Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerGrantsRequest& in) {

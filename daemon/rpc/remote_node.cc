@@ -234,11 +234,12 @@ void RemoteNode::ListBuffers(const std::string& caller, Uid uid, engine::PageReq
   Ask(caller, {"ListBuffers", kNegotiation}, &Stub::AsyncListBuffers, message, std::move(reply));
 }
 
-void RemoteNode::SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+void RemoteNode::SumBuffer(const std::string& caller, Uid uid, SumRequest request,
                            Reply<BufferSum> reply) {
   v1::SumPeerBufferRequest message;
   PrintUid(uid, &message);
-  Print(range, message.mutable_range());
+  Print(request.range, message.mutable_range());
+  message.set_block_bytes(request.block_bytes);
   Ask(caller, {"SumBuffer", kWholeRange}, &Stub::AsyncSumBuffer, message, std::move(reply));
 }
 

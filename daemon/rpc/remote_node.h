@@ -54,7 +54,7 @@ class RemoteNode final : public engine::PeerApi {
                  engine::Reply<BufferInfo> reply) override;
   void ListBuffers(const std::string& caller, Uid uid, engine::PageRequest page,
                    engine::Reply<engine::Page<BufferInfo>> reply) override;
-  void SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+  void SumBuffer(const std::string& caller, Uid uid, SumRequest request,
                  engine::Reply<BufferSum> reply) override;
   void ListGrants(const std::string& caller, Uid uid, engine::PageRequest page,
                   engine::Reply<engine::Page<GrantInfo>> reply) override;

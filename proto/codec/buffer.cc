@@ -122,13 +122,23 @@ void Print(const CreateBufferRequest& value, v1::CreateBufferRequest* out) {
 
 Result<BufferSum> Parse(const v1::SumBufferResponse& in, const Field& at) {
   ONECOPY_ASSIGN_OR_RETURN(ChecksumResult checksum, Parse(in.checksum(), at / "checksum"));
-  return BufferSum{std::move(checksum.algorithm), std::move(checksum.value), in.bytes()};
+  if (static_cast<uint64_t>(in.block_values_size()) > kMaxSummedBlocks) {
+    return BadField(at / "block_values", "has more than " + std::to_string(kMaxSummedBlocks));
+  }
+  for (const std::string& value : in.block_values()) {
+    ONECOPY_RETURN_IF_ERROR(CheckText(value, at / "block_values"));
+  }
+  return BufferSum{std::move(checksum.algorithm),
+                   std::move(checksum.value),
+                   in.bytes(),
+                   {in.block_values().begin(), in.block_values().end()}};
 }
 
 void Print(const BufferSum& value, v1::SumBufferResponse* out) {
   out->mutable_checksum()->set_algorithm(ToUtf8(value.algorithm));
   out->mutable_checksum()->set_value(ToUtf8(value.value));
   out->set_bytes(value.bytes);
+  for (const std::string& block : value.blocks) out->add_block_values(ToUtf8(block));
 }
 
 Result<GrantInfo> Parse(const v1::Grant& in, const Field& at) {

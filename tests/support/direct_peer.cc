@@ -181,11 +181,12 @@ class DirectPeer final : public PeerApi {
                              api.ListBuffers(caller, uid, page, std::move(answer));
                            });
   }
-  void SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+  void SumBuffer(const std::string& caller, Uid uid, SumRequest request,
                  Reply<BufferSum> reply) override {
-    Call<BufferSum>("SumBuffer", std::move(reply), [caller, uid, range](PeerApi& api, auto answer) {
-      api.SumBuffer(caller, uid, range, std::move(answer));
-    });
+    Call<BufferSum>("SumBuffer", std::move(reply),
+                    [caller, uid, request](PeerApi& api, auto answer) {
+                      api.SumBuffer(caller, uid, request, std::move(answer));
+                    });
   }
   void ListGrants(const std::string& caller, Uid uid, PageRequest page,
                   Reply<Page<GrantInfo>> reply) override {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "onecopy/array_shape.h"
 #include "onecopy/ids.h"
@@ -65,11 +66,22 @@ struct ViewRequest {
   bool keep_arrivals = false;  // as in CreateBufferRequest
 };
 
-// Checksum of a range as it was when it was read.
+// How many blocks can be summed at once.
+inline constexpr uint64_t kMaxSummedBlocks = 1024;
+
+// What to sum: a range, or, where `block_bytes` is not 0, each block of that length in it; the last
+// one may be shorter.
+struct SumRequest {
+  Endpoint range = {};
+  uint64_t block_bytes = 0;
+};
+
+// Checksum of a range, or of its blocks, as it was when it was read.
 struct BufferSum {
   std::string algorithm;
-  std::string value;  // in hexadecimal
+  std::string value;  // in hexadecimal; empty where blocks were asked for
   uint64_t bytes = 0;
+  std::vector<std::string> blocks = {};  // one for each, likewise in hexadecimal
 };
 
 // The right of another owner on a range of a buffer, until a time.

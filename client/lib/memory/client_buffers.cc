@@ -218,13 +218,24 @@ Status Client::ReleaseBuffer(const std::string& name, bool force) {
   return ended;
 }
 
-Result<BufferSum> Client::SumBuffer(const Endpoint& range) {
+Result<BufferSum> Client::SumBuffer(const Endpoint& range) { return SumBlocks({range, 0}); }
+
+Result<BufferSum> Client::SumBlocks(const SumRequest& request) {
+  const Endpoint& range = request.range;
   ONECOPY_RETURN_IF_ERROR(client::CheckEnd("the range", range));
-  v1::SumBufferRequest request;
-  codec::Print(range, request.mutable_range());
-  const auto sum = connection_->Ask(&BufferStub::SumBuffer, request, Patience::kWorking);
+  v1::SumBufferRequest wire;
+  codec::Print(range, wire.mutable_range());
+  wire.set_block_bytes(request.block_bytes);
+  const auto sum = connection_->Ask(&BufferStub::SumBuffer, wire, Patience::kWorking);
   if (!sum.ok()) return connection_->ExplainNames(sum.status(), range.node, {range.buffer});
-  return client::Read(*sum);
+  ONECOPY_ASSIGN_OR_RETURN(BufferSum answer, client::Read(*sum));
+  if (request.block_bytes == 0) return answer;
+  const uint64_t blocks = answer.bytes == 0 ? 0 : (answer.bytes - 1) / request.block_bytes + 1;
+  if (answer.blocks.size() == blocks) return answer;
+  return Status(Code::kUnimplemented, reasons::kNotServed,
+                "the onecopyd of node " + (range.node.empty() ? node() : range.node) +
+                    " or of this one cannot sum the blocks of a buffer",
+                "install the same version of onecopyd on both nodes");
 }
 
 Result<GrantInfo> Client::CreateGrant(const CreateGrantRequest& request) {

@@ -51,7 +51,7 @@ class ClientApi {
                            Reply<Page<BufferInfo>> reply) = 0;
   virtual void DeleteBuffer(const Principal& who, std::string node, std::string name, bool force,
                             StatusReply reply) = 0;
-  virtual void SumBuffer(const Principal& who, Endpoint range, Reply<BufferSum> reply) = 0;
+  virtual void SumBuffer(const Principal& who, SumRequest request, Reply<BufferSum> reply) = 0;
 
   virtual void CreateGrant(const Principal& who, CreateGrantRequest request,
                            Reply<GrantInfo> reply) = 0;

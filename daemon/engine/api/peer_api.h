@@ -264,7 +264,7 @@ class PeerApi {
                          Reply<BufferInfo> reply) = 0;
   virtual void ListBuffers(const std::string& caller, Uid uid, PageRequest page,
                            Reply<Page<BufferInfo>> reply) = 0;
-  virtual void SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+  virtual void SumBuffer(const std::string& caller, Uid uid, SumRequest request,
                          Reply<BufferSum> reply) = 0;
   virtual void ListGrants(const std::string& caller, Uid uid, PageRequest page,
                           Reply<Page<GrantInfo>> reply) = 0;

@@ -41,6 +41,42 @@ class Hasher {
   std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
 };
 
+// Of a whole payload, or of each block of it.
+class Summing {
+ public:
+  explicit Summing(uint64_t block_bytes) : block_bytes_(block_bytes) {}
+
+  void Add(const std::byte* data, uint64_t bytes) {
+    while (block_bytes_ != 0 && bytes >= block_bytes_ - in_block_) {
+      const uint64_t some = block_bytes_ - in_block_;
+      hasher_.Add(data, some);
+      EndBlock();
+      data += some;
+      bytes -= some;
+    }
+    hasher_.Add(data, bytes);
+    in_block_ += bytes;
+  }
+  // Once, after all was added.
+  Sums Take() {
+    if (block_bytes_ == 0) return {hasher_.Hex(), {}};
+    if (in_block_ > 0) EndBlock();
+    return {{}, std::move(blocks_)};
+  }
+
+ private:
+  void EndBlock() {
+    blocks_.push_back(hasher_.Hex());
+    hasher_ = Hasher();
+    in_block_ = 0;
+  }
+
+  const uint64_t block_bytes_;  // 0: the whole is one
+  Hasher hasher_;
+  uint64_t in_block_ = 0;
+  std::vector<std::string> blocks_;
+};
+
 Status Stopped() { return {Code::kCancelled, reasons::kCancelled, "the checksum was stopped"}; }
 
 // Bytes of a region that the processor reaches; those that have no memory get none.
@@ -50,7 +86,7 @@ class Summand {
 
   // What follows, so many bytes or a few more, is in memory or not.
   void Look() { sparse_ = region_.backing() != nullptr && !region_.backing()->IsFull(); }
-  Status AddTo(Hasher& hasher, uint64_t offset, uint64_t bytes) {
+  Status AddTo(Summing& hasher, uint64_t offset, uint64_t bytes) {
     if (!sparse_ || !region_.backing()->HasHoles(offset, bytes)) {
       hasher.Add(region_.address() + offset, bytes);
       return OkStatus();
@@ -75,8 +111,8 @@ class Summand {
 class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
  public:
   InPlaceSum(Workers& workers, Executor& engine, WorkQueue queue, RegionRef region,
-             const ByteRange& range, LayoutRef layout,
-             std::shared_ptr<const std::atomic<bool>> stop, Reply<std::string> reply)
+             const ByteRange& range, LayoutRef layout, uint64_t block_bytes,
+             std::shared_ptr<const std::atomic<bool>> stop, Reply<Sums> reply)
       : workers_(workers),
         engine_(engine),
         queue_(std::move(queue)),
@@ -85,7 +121,8 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
         layout_(std::move(layout)),
         stop_(std::move(stop)),
         reply_(std::move(reply)),
-        summand_(*region_) {}
+        summand_(*region_),
+        hasher_(block_bytes) {}
 
   // `next`: after a turn, so that what has begun ends before more of the payer's begins.
   void Go(bool next = false) {
@@ -101,7 +138,7 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
     if (!over.ok()) return End(over.status());
     if (!*over) return Go(true);
     if (Status intact = region_->CheckIntact(); !intact.ok()) return End(std::move(intact));
-    End(hasher_.Hex());
+    End(hasher_.Take());
   }
 
   // Each adds up to a piece, and says whether that was the last one.
@@ -131,7 +168,7 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
     return piece_ == layout.size();
   }
 
-  void End(Result<std::string> sum) {
+  void End(Result<Sums> sum) {
     engine_.Post([self = shared_from_this(), sum = std::move(sum)]() mutable {
       std::exchange(self->reply_, nullptr)(std::move(sum));
     });
@@ -144,9 +181,9 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
   const ByteRange range_;
   const LayoutRef layout_;
   const std::shared_ptr<const std::atomic<bool>> stop_;
-  Reply<std::string> reply_;
+  Reply<Sums> reply_;
   Summand summand_;
-  Hasher hasher_;
+  Summing hasher_;
   size_t piece_ = 0;      // of the layout
   uint64_t element_ = 0;  // of that piece
   uint64_t done_ = 0;     // of that element; without a layout, of the range
@@ -160,17 +197,19 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     RegionRef region;
     ByteRange range;
     LayoutRef layout;
+    uint64_t block_bytes = 0;
     std::shared_ptr<const std::atomic<bool>> stop;
     std::string owner;
     WorkQueue queue;
     Flow flow;
   };
 
-  SlotSum(Context& context, std::shared_ptr<Slots> slots, Params params, Reply<std::string> reply)
+  SlotSum(Context& context, std::shared_ptr<Slots> slots, Params params, Reply<Sums> reply)
       : context_(context),
         slots_(std::move(slots)),
         params_(std::move(params)),
-        reply_(std::move(reply)) {}
+        reply_(std::move(reply)),
+        hasher_(params_.block_bytes) {}
 
   void Start() {
     slots_->Slab([self = shared_from_this()](Result<RegionRef> slab) {
@@ -219,7 +258,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
         [self = shared_from_this()](const Result<bool>& read) {
           for (const uint32_t slot : std::exchange(self->turn_, {})) self->share_->Return(slot);
           if (!read.ok()) return self->End(read.status());
-          if (self->done_ == self->payload()) return self->End(self->hasher_.Hex());
+          if (self->done_ == self->payload()) return self->End(self->hasher_.Take());
           self->TakeTurn();
         });
   }
@@ -274,7 +313,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     return true;
   }
 
-  void End(Result<std::string> sum) {
+  void End(Result<Sums> sum) {
     if (share_ != nullptr) share_->OnMore(nullptr);
     share_.reset();
     // The route may have to be released on a thread that may block.
@@ -285,12 +324,12 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
   Context& context_;
   const std::shared_ptr<Slots> slots_;
   const Params params_;
-  Reply<std::string> reply_;
+  Reply<Sums> reply_;
   RegionRef slab_;
   pipeline::SlotShareRef share_;
   std::vector<uint32_t> turn_;  // slots that are being used
   std::unique_ptr<CopyRoute> route_;
-  Hasher hasher_;
+  Summing hasher_;
   uint64_t done_ = 0;
 };
 
@@ -305,25 +344,32 @@ std::string SumOf(const std::string& text) {
 void Checksums::Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
                     std::shared_ptr<const std::atomic<bool>> stop, const Owner& payer,
                     Reply<std::string> reply) {
+  SumBlocks(std::move(region), range, std::move(layout), 0, std::move(stop), payer,
+            [reply = std::move(reply)](Result<Sums> sums) mutable {
+              if (!sums.ok()) return reply(sums.status());
+              reply(std::move(sums->whole));
+            });
+}
+
+void Checksums::SumBlocks(RegionRef region, const ByteRange& range, LayoutRef layout,
+                          uint64_t block_bytes, std::shared_ptr<const std::atomic<bool>> stop,
+                          const Owner& payer, Reply<Sums> reply) {
   const Place& place = region->place();
   // A thread of its own: a long reading must not hold up allocations.
   WorkQueue queue("sum " + (place.device.empty() ? place.kind : place.device), payer);
   if (region->cpu_addressable()) {
     std::make_shared<InPlaceSum>(context_.workers, context_.loop, std::move(queue),
-                                 std::move(region), range, std::move(layout), std::move(stop),
-                                 std::move(reply))
+                                 std::move(region), range, std::move(layout), block_bytes,
+                                 std::move(stop), std::move(reply))
         ->Go();
     return;
   }
   // No other owner may see what one of them leaves in slots.
   std::shared_ptr<Slots> slots = slots_.For(*region);
-  SlotSum::Params params{std::move(region),
-                         range,
-                         std::move(layout),
-                         std::move(stop),
-                         "checksum " + std::to_string(++sums_),
-                         std::move(queue),
-                         context_.flows.Of(payer, payer.node)};
+  SlotSum::Params params{std::move(region), range,
+                         std::move(layout), block_bytes,
+                         std::move(stop),   "checksum " + std::to_string(++sums_),
+                         std::move(queue),  context_.flows.Of(payer, payer.node)};
   std::make_shared<SlotSum>(context_, std::move(slots), std::move(params), std::move(reply))
       ->Start();
 }

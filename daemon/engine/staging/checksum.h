@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/engine/base/context.h"
 
@@ -12,6 +13,12 @@ namespace onecopy::engine {
 class Slots;
 
 inline constexpr const char* kChecksumAlgorithm = "xxh3-128";
+
+// In hexadecimal: of the whole, or, where blocks were asked for, of each of these alone.
+struct Sums {
+  std::string whole = {};
+  std::vector<std::string> blocks = {};
+};
 
 // Of a few bytes, in hexadecimal.
 std::string SumOf(const std::string& text);
@@ -30,6 +37,10 @@ class Checksums {
   void Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
            std::shared_ptr<const std::atomic<bool>> stop, const Owner& payer,
            Reply<std::string> reply);
+  // Likewise; with `block_bytes` not 0, of each block of so many bytes, the last one shorter.
+  void SumBlocks(RegionRef region, const ByteRange& range, LayoutRef layout, uint64_t block_bytes,
+                 std::shared_ptr<const std::atomic<bool>> stop, const Owner& payer,
+                 Reply<Sums> reply);
 
  private:
   Context& context_;

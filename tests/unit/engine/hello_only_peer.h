@@ -75,7 +75,7 @@ class HelloOnlyPeer : public engine::PeerApi {
                    engine::Reply<engine::Page<BufferInfo>> reply) override {
     reply(No());
   }
-  void SumBuffer(const std::string&, Uid, Endpoint, engine::Reply<BufferSum> reply) override {
+  void SumBuffer(const std::string&, Uid, SumRequest, engine::Reply<BufferSum> reply) override {
     reply(No());
   }
   void ListGrants(const std::string&, Uid, engine::PageRequest,

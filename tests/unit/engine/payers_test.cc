@@ -215,13 +215,13 @@ TEST_CASE("checksums of one user wait for few of another's, however many these a
     Endpoint end;
     end.buffer = "a";
     for (size_t i = 0; i < kSums; ++i) {
-      api.SumBuffer(rig.alice, end, [&](const Result<BufferSum>& sum) {
+      api.SumBuffer(rig.alice, {end}, [&](const Result<BufferSum>& sum) {
         CHECK(sum.ok());
         one_more();
       });
     }
     end.buffer = "b";
-    api.SumBuffer(bob, end, [&](const Result<BufferSum>& sum) {
+    api.SumBuffer(bob, {end}, [&](const Result<BufferSum>& sum) {
       CHECK(sum.ok());
       before_bobs = answered;
       one_more();
@@ -236,7 +236,7 @@ TEST_CASE("a sum is the same whether it is cut into turns or not") {
   constexpr uint64_t kBytes = 20 * kMiB + 12345;
   const auto sum = [&](uint64_t offset, uint64_t bytes) {
     const auto done = rig.east.Ask<BufferSum>([&](ClientApi& api, auto reply) {
-      api.SumBuffer(rig.alice, {"", "a", offset, bytes, {}}, std::move(reply));
+      api.SumBuffer(rig.alice, {{"", "a", offset, bytes, {}}}, std::move(reply));
     });
     REQUIRE_OK(done);
     return done->value;
@@ -251,6 +251,40 @@ TEST_CASE("a sum is the same whether it is cut into turns or not") {
   memory->data[kBytes - 1] ^= std::byte{1};
   CHECK(whole == SumOf(std::string(reinterpret_cast<const char*>(memory->data), kBytes)));
   CHECK(sum(7, 0) == SumOf(""));
+}
+
+TEST_CASE("blocks of a range have a sum each, wherever the turns end, and not too many do") {
+  Rig rig(64 * kMiB);
+  constexpr uint64_t kBytes = 20 * kMiB + 12345;
+  auto memory = rig.east.Register(rig.alice, "a", kBytes);
+  REQUIRE_OK(memory);
+  Fill(*memory, 5);
+  const auto sum = [&](uint64_t offset, uint64_t bytes, uint64_t block_bytes) {
+    return rig.east.Ask<BufferSum>([&](ClientApi& api, auto reply) {
+      api.SumBuffer(rig.alice, {{"", "a", offset, bytes, {}}, block_bytes}, std::move(reply));
+    });
+  };
+  const std::string all(reinterpret_cast<const char*>(memory->data), kBytes);
+  for (const uint64_t block : {kMiB, 3 * kMiB + 5, 64 * kMiB, uint64_t{0} - 1}) {
+    INFO("blocks of " << block);
+    const auto sums = sum(7, kBytes - 7, block);
+    REQUIRE_OK(sums);
+    CHECK(sums->value.empty());
+    CHECK(sums->bytes == kBytes - 7);
+    std::vector<std::string> expected;
+    for (uint64_t at = 7; at < kBytes; at += std::min(block, kBytes - at)) {
+      expected.push_back(SumOf(all.substr(at, block)));
+    }
+    CHECK(sums->blocks == expected);
+  }
+  const auto exact = sum(0, 2 * kMiB, kMiB);
+  REQUIRE_OK(exact);
+  CHECK(exact->blocks.size() == 2);
+  const auto empty = sum(0, 0, kMiB);
+  REQUIRE_OK(empty);
+  CHECK(empty->blocks.empty());
+  REQUIRE_OK(sum(0, kMaxSummedBlocks, 1));
+  CHECK(sum(0, kMaxSummedBlocks + 1, 1).status().reason() == reasons::kBadArgument);
 }
 
 TEST_CASE("what a payer had is its no more once it is given back") {

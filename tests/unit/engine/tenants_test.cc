@@ -225,7 +225,7 @@ TEST_CASE("what is queued for a client that has gone is not done any more") {
     for (size_t i = 0; i < kSums; ++i) {
       Endpoint all;
       all.buffer = "a";
-      east.engine().client().SumBuffer(leaving, all, [&](Result<BufferSum> sum) {
+      east.engine().client().SumBuffer(leaving, {all}, [&](Result<BufferSum> sum) {
         sums.push_back(std::move(sum));
         if (sums.size() == kSums) answered.set_value();
       });
@@ -239,7 +239,7 @@ TEST_CASE("what is queued for a client that has gone is not done any more") {
     Endpoint some;
     some.buffer = "a";
     some.bytes = 4096;
-    api.SumBuffer(alice, some, std::move(reply));
+    api.SumBuffer(alice, {some}, std::move(reply));
   }));
 }
 

@@ -194,14 +194,17 @@ TEST_CASE("DeleteBuffer and SumBuffer") {
   CHECK(name == "weights");
   CHECK(force);
 
-  AnswerWith(rig, BufferSum{"xxh3-128", "abc", 77});
+  AnswerWith(rig, BufferSum{"xxh3-128", "abc", 77, {"d", "e"}});
   const auto sum = Sample<v1::SumBufferRequest>();
   const auto summed = Ask<v1::SumBufferResponse>(rig, *rig.buffers, &Buffers::SumBuffer, sum);
   REQUIRE_OK(summed);
   CHECK(summed->checksum().algorithm() == "xxh3-128");
   CHECK(summed->checksum().value() == "abc");
   CHECK(summed->bytes() == 77);
-  CheckEndpoint(std::get<0>(Asked<Endpoint>(rig, "SumBuffer")), sum.range());
+  CHECK(summed->block_values_size() == 2);
+  const auto asked = std::get<0>(Asked<SumRequest>(rig, "SumBuffer"));
+  CheckEndpoint(asked.range, sum.range());
+  CHECK(asked.block_bytes == sum.block_bytes());
 }
 
 TEST_CASE("CreateGrant, ListGrants and DeleteGrant") {

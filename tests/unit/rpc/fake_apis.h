@@ -145,8 +145,9 @@ class FakeClientApi final : public engine::ClientApi {
                     engine::StatusReply reply) override {
     HandleStatus("DeleteBuffer", asker, std::move(reply), std::move(node), std::move(name), force);
   }
-  void SumBuffer(const Principal& asker, Endpoint range, engine::Reply<BufferSum> reply) override {
-    Handle("SumBuffer", asker, std::move(reply), std::move(range));
+  void SumBuffer(const Principal& asker, SumRequest request,
+                 engine::Reply<BufferSum> reply) override {
+    Handle("SumBuffer", asker, std::move(reply), std::move(request));
   }
   void CreateGrant(const Principal& asker, CreateGrantRequest request,
                    engine::Reply<GrantInfo> reply) override {
@@ -324,9 +325,9 @@ class FakePeerApi final : public engine::PeerApi {
                    engine::Reply<engine::Page<BufferInfo>> reply) override {
     Handle("ListBuffers", asker, std::move(reply), uid, std::move(page));
   }
-  void SumBuffer(const std::string& asker, Uid uid, Endpoint range,
+  void SumBuffer(const std::string& asker, Uid uid, SumRequest request,
                  engine::Reply<BufferSum> reply) override {
-    Handle("SumBuffer", asker, std::move(reply), uid, std::move(range));
+    Handle("SumBuffer", asker, std::move(reply), uid, std::move(request));
   }
   void ListExports(const std::string& asker, Uid uid, engine::PageRequest page,
                    engine::Reply<engine::Page<ExportInfo>> reply) override {

@@ -199,18 +199,20 @@ TEST_CASE("GetBuffer, ListBuffers and SumBuffer keep every field both ways") {
   CHECK(page.size == 7);
   CHECK(page.token == "token");
 
-  nodes.AnswerWith(BufferSum{"xxh3-128", "abc", 77});
+  nodes.AnswerWith(BufferSum{"xxh3-128", "abc", 77, {"d", "e"}});
   const Endpoint range{"west", "weights", 4096, 8192};
   const auto sum = nodes.asking.Ask<BufferSum>([&](engine::PeerApi& peer, auto reply) {
-    peer.SumBuffer("east", 1002, range, std::move(reply));
+    peer.SumBuffer("east", 1002, {range, 4096}, std::move(reply));
   });
   REQUIRE_OK(sum);
   CHECK(sum->algorithm == "xxh3-128");
   CHECK(sum->value == "abc");
   CHECK(sum->bytes == 77);
-  const auto [summer, asked] = nodes.Asked<Uid, Endpoint>("SumBuffer");
+  CHECK(sum->blocks == std::vector<std::string>{"d", "e"});
+  const auto [summer, asked] = nodes.Asked<Uid, SumRequest>("SumBuffer");
   CHECK(summer == 1002);
-  CHECK(asked == range);
+  CHECK(asked.range == range);
+  CHECK(asked.block_bytes == 4096);
 }
 
 TEST_CASE("ListGrants keeps every field both ways") {

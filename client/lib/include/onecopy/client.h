@@ -244,6 +244,9 @@ class Client {
   // buffer when it answers again, or with the connection.
   Status ReleaseBuffer(const std::string& name, bool force = true);
   Result<BufferSum> SumBuffer(const Endpoint& range);
+  // The checksum of each block, at most kMaxSummedBlocks. UNIMPLEMENTED (NOT_SERVED) where the
+  // buffer's node or this one has a daemon that cannot do that.
+  Result<BufferSum> SumBlocks(const SumRequest& request);
 
   Result<GrantInfo> CreateGrant(const CreateGrantRequest& request);
   // The grants on a buffer. `buffer` empty: the grants on all buffers of the caller, and those
