@@ -5,8 +5,10 @@
 namespace onecopy::cli {
 namespace {
 
-Move MoveOfFile(const ParsedEndpoint& source, const ParsedEndpoint& destination, FileCopy copied) {
+Move MoveOfFile(const ParsedEndpoint& source, const ParsedEndpoint& destination, FileCopy copied,
+                bool resumed = false) {
   Move move;
+  if (resumed) move.proven_bytes = copied.proven_bytes;
   move.id = copied.id;
   move.parts = copied.windows;
   move.source = source.typed;
@@ -32,7 +34,7 @@ Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOption
                           : CopyBufferToFile(client, ends.source.ToEndpoint(),
                                              ToLocalFile(ends.destination, false), options);
   if (!copied.ok()) return copied.status();
-  return MoveOfFile(ends.source, ends.destination, std::move(*copied));
+  return MoveOfFile(ends.source, ends.destination, std::move(*copied), options.resume);
 }
 
 Result<Move> CopyBufferTo(Client& client, const ParsedEndpoint& source, const LocalFile& file,

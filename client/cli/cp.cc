@@ -35,6 +35,7 @@ struct CpOptions {
   bool checksum = false;
   bool sync = false;
   bool write_device = false;
+  bool resume = false;
   bool tensors = false;
   std::string deadline;
   std::string message;
@@ -125,6 +126,17 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
             std::string(ends.destination.kind == Kind::kBuffer ? "a buffer" : "on another node"),
         "leave out the option"};
   }
+  if (options.resume && !file) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "--resume continues a copy between a buffer and a file on this node, and here daemons "
+            "move the bytes by themselves",
+            "leave out --resume: daemons continue a transfer after a lost connection anyway"};
+  }
+  if (options.resume && options.dry_run) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "--dry-run reads no bytes, so it cannot tell what --resume would move",
+            "leave out one of the two"};
+  }
   if (options.detach && options.dry_run) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "--dry-run starts no transfer, so --detach has no effect", "leave out one of the two"};
@@ -143,6 +155,7 @@ Status CheckCreate(const CpOptions& options) {
             "--keep-failed has no effect without --create", "leave out the option"};
   }
   if (options.dry_run) return refuse("--dry-run", "a plan needs an existing buffer");
+  if (options.resume) return refuse("--resume", "a new buffer has nothing to continue");
   if (options.detach)
     return refuse("--detach", "the new buffer would not be cleaned up on failure");
   if (!options.move.ranges_file.empty()) {
@@ -154,12 +167,12 @@ Status CheckCreate(const CpOptions& options) {
 // What is for one copy, where there are several.
 Status CheckOneByOne(const CpOptions& options) {
   if (!options.dry_run && options.move.ranges_file.empty() && !options.tensors &&
-      !options.write_device) {
+      !options.write_device && !options.resume) {
     return OkStatus();
   }
   return {Code::kInvalidArgument, reasons::kBadArgument,
-          "--dry-run, --ranges, --tensors and --write-device work with one file, and there are "
-          "several",
+          "--dry-run, --ranges, --resume, --tensors and --write-device work with one file, and "
+          "there are several",
           "leave out these options, or copy one file"};
 }
 
@@ -189,10 +202,10 @@ Status RunMany(Session& session, const CpOptions& options, const Deadline& deadl
 Status RunToSeveral(Session& session, const CpOptions& options, const Deadline& deadline,
                     std::vector<std::string> destinations, FileCopyOptions file_options) {
   if (options.dry_run || options.detach || options.sync || options.tensors ||
-      options.write_device || !options.move.ranges_file.empty()) {
+      options.write_device || options.resume || !options.move.ranges_file.empty()) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "several destinations cannot be combined with --detach, --dry-run, --ranges, --sync, "
-            "--tensors or --write-device",
+            "several destinations cannot be combined with --detach, --dry-run, --ranges, --resume, "
+            "--sync, --tensors or --write-device",
             "leave out these options, or copy to each buffer separately"};
   }
   destinations.insert(destinations.end(), options.also.begin(), options.also.end());
@@ -226,6 +239,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   file_options.checksum = options.checksum;
   file_options.sync = options.sync;
   file_options.write_device = options.write_device;
+  file_options.resume = options.resume;
   const bool of_many =
       IsOfMany({options.ends.begin(), options.ends.end() - 1}, options.ends.back());
   ONECOPY_ASSIGN_OR_RETURN(auto in_braces, NodesInBraces(options.ends.back()));
@@ -329,7 +343,8 @@ Status RunCp(Session& session, const CpOptions& typed) {
     Print(session.out(), document);
   } else if (!session.quiet()) {
     PrintReceipt(session.out(), *move);
-    deadline.Within([&] { TellRest(session, client, ends, move->bytes); });
+    deadline.Within(
+        [&] { TellRest(session, client, ends, move->bytes + move->proven_bytes.value_or(0)); });
     if (options.tensors) {
       PrintTensors(session.out(), tensors.header, ends.destination, client.node());
     }
@@ -367,6 +382,9 @@ void AddCp(CLI::App& program, Command& chosen) {
                     "Fsync the destination file and its folder before returning");
   command->add_flag("--write-device", options->write_device,
                     "Allow a block device as the destination; its contents are lost");
+  command->add_flag("--resume", options->resume,
+                    "Between a file and a buffer: continue a copy that was cut off; only blocks "
+                    "whose checksums differ at both ends move");
   command->add_flag("--tensors", options->tensors,
                     "Move the payload of a safetensors file and print the range of each tensor");
   command
@@ -389,6 +407,7 @@ void AddCp(CLI::App& program, Command& chosen) {
   onecopy cp ./model west:model --create         all files of a folder in one buffer, with an index
   onecopy cp west:model ./model/                 and back into a folder
   onecopy cp ./m.safetensors west:m --create --tensors   print the range of each tensor
+  onecopy cp west:weights ./w.bin --resume       into a file; after kill -9, type it again to continue
   onecopy cp west:weights@0+4096 - | xxd | head  the beginning of a buffer
   onecopy cp west:/data/m.bin gpu0               a file on another node, from an exported folder
   onecopy cp gpu0 west:/data/new.bin --sync      into a file there, if exported for writing
@@ -411,6 +430,10 @@ share requests, and cp prints one receipt for all files that took the same path.
 skips anything that is not a file, and says so on standard error.
 
 Ctrl-C cancels the transfer and waits until no more bytes move; a second Ctrl-C exits at once.
+With --resume, a file that is not complete stays beside the destination, as .NAME.onecopy-part; the
+next cp --resume continues it, from any buffer, as only checksums decide what is kept. A copy without
+--resume leaves nothing behind. A buffer that a copy of a file filled in part, with --resume or without,
+is continued by cp --resume, which needs the right to read the buffer.
 A new file gets its name when it is complete; a range of a file is written in place. ./ckpt@1000
 is a range; for a file whose whole name is ckpt@1000, write ./ckpt@1000@0.
 With - as DST the receipt goes to standard error.)");

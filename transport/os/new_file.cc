@@ -76,17 +76,33 @@ Result<NewFile> NewFile::Make(UniqueFd folder, std::string name, std::string lab
   return file;
 }
 
+Result<NewFile> NewFile::Continue(UniqueFd folder, std::string name, std::string label,
+                                  UniqueFd file, std::string partial) {
+  NewFile taken(std::move(folder), std::move(name), std::move(label));
+  taken.file_ = std::move(file);
+  taken.temporary_ = std::move(partial);
+  taken.kept_ = true;
+  ONECOPY_RETURN_IF_ERROR(taken.CheckName());
+  return taken;
+}
+
 NewFile::NewFile(NewFile&& other) noexcept
     : folder_(std::move(other.folder_)),
       name_(std::move(other.name_)),
       label_(std::move(other.label_)),
       file_(std::move(other.file_)),
       temporary_(std::exchange(other.temporary_, {})),
+      kept_(other.kept_),
       replaced_(std::move(other.replaced_)),
       mode_(other.mode_) {}
 
 NewFile::~NewFile() {
+  if (!kept_) Discard();
+}
+
+void NewFile::Discard() {
   if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
+  temporary_.clear();
 }
 
 Status NewFile::Open(const Ask& ask) {
@@ -101,7 +117,11 @@ Status NewFile::Open(const Ask& ask) {
     if (!file_) return WriteFailure(errno, "writing " + temporary + " beside " + label_);
     temporary_ = temporary;
   }
-  // A name that is too long is told before a byte moves.
+  return CheckName();
+}
+
+// A name that is too long is told before a byte moves.
+Status NewFile::CheckName() const {
   const long longest = ::fpathconf(file_.get(), _PC_NAME_MAX);
   if (longest > 0 && name_.size() > static_cast<size_t>(longest)) {
     return WriteFailure(ENAMETOOLONG, "writing " + label_);
@@ -160,7 +180,10 @@ Status NewFile::Name(bool sync) {
     return WriteFailure(errno, "renaming " + temporary_ + " to " + label_);
   }
   temporary_.clear();
-  if (!sync) return OkStatus();
+  return sync ? SyncFolder() : OkStatus();
+}
+
+Status NewFile::SyncFolder() const {
   const UniqueFd folder(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder || ::fsync(folder.get()) != 0) {
     return WriteFailure(errno, "syncing to disk: the name " + label_);

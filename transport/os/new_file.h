@@ -34,10 +34,17 @@ class NewFile {
 
   // In the folder, to be called `name`; messages call it `label`. Nothing is written yet.
   static Result<NewFile> Make(UniqueFd folder, std::string name, std::string label, const Ask& ask);
+  // Goes on with a file that is there, under the temporary name `partial`, and open for reading and
+  // writing. It keeps that name until Name or Discard, whatever ends this process.
+  static Result<NewFile> Continue(UniqueFd folder, std::string name, std::string label,
+                                  UniqueFd file, std::string partial);
   NewFile(NewFile&& other) noexcept;
   ~NewFile();
 
   int fd() const { return file_.get(); }  // open for reading and writing
+
+  // Removes it. After that, only SyncFolder may be called.
+  void Discard();
 
   // Makes it that long, all zeros, and takes the space for it; NO_SPACE where the file system can
   // tell beforehand that there is not as much.
@@ -51,11 +58,14 @@ class NewFile {
   // Gives it its name, in place of what has that. `sync`: and the disk has the name; where only
   // that fails, the name may stand for either.
   Status Name(bool sync);
+  // The disk has the names that the folder has now.
+  Status SyncFolder() const;
 
  private:
   NewFile(UniqueFd folder, std::string name, std::string label)
       : folder_(std::move(folder)), name_(std::move(name)), label_(std::move(label)) {}
   Status Open(const Ask& ask);
+  Status CheckName() const;
   Status TakeOwners(uint32_t* mode) const;
   Status Resemble() const;
   Status GiveTemporaryName();
@@ -64,7 +74,8 @@ class NewFile {
   std::string name_;  // in it
   std::string label_;
   UniqueFd file_;
-  std::string temporary_;  // in the folder, to be removed; empty: nothing
+  std::string temporary_;  // in the folder, to be removed unless it is kept; empty: nothing
+  bool kept_ = false;
   std::optional<Replaced> replaced_;
   std::optional<uint32_t> mode_;
 };

@@ -59,6 +59,7 @@ inline constexpr std::string_view kBufferInUse = "BUFFER_IN_USE";
 inline constexpr std::string_view kCalledFromCallback = "CALLED_FROM_CALLBACK";
 inline constexpr std::string_view kDeviceInUse = "DEVICE_IN_USE";
 inline constexpr std::string_view kDriverTooOld = "DRIVER_TOO_OLD";
+inline constexpr std::string_view kFileInUse = "FILE_IN_USE";
 inline constexpr std::string_view kForked = "FORKED";
 inline constexpr std::string_view kGpuLost = "GPU_LOST";
 inline constexpr std::string_view kGpuNotPinnable = "GPU_NOT_PINNABLE";

@@ -140,6 +140,7 @@ Json ToJson(const Move& move) {
                    {"attempts", AttemptsToJson(receipt.attempts)},
                    {"evidence", EvidenceToJson(receipt.evidence)}};
   if (move.parts > 0) document["parts"] = move.parts;
+  if (move.proven_bytes) document["proven_bytes"] = *move.proven_bytes;
   return document;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct Move {
   uint64_t bytes = 0;
   Receipt receipt;
   uint64_t parts = 0;  // of a file
+  // Of a copy that was continued: what was at the destination already, beside `bytes`.
+  std::optional<uint64_t> proven_bytes = {};
 };
 
 Move MoveOf(const TransferInfo& transfer);

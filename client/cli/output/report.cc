@@ -80,6 +80,14 @@ std::vector<Refusal> Grouped(const std::vector<Refusal>& refusals) {
 void PrintReceipt(std::ostream& out, const Move& move) {
   const Receipt& receipt = move.receipt;
   out << Printable(move.source) << " -> " << Printable(move.destination) << '\n';
+  if (move.proven_bytes) {
+    out << "  proven    " << FormatBytes(*move.proven_bytes)
+        << " were there already, by checksums of their blocks\n";
+    if (move.id.str().empty()) {
+      out << "  moved     nothing\n";
+      return;
+    }
+  }
   out << "  moved     " << FormatBytes(move.bytes) << " in " << FormatSeconds(receipt.seconds)
       << ", " << FormatRate(receipt.bytes_per_second);
   // The client waited longer than the bytes moved.

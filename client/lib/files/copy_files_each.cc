@@ -6,6 +6,7 @@
 #include "client/lib/calls/call_limit.h"
 #include "client/lib/calls/waiter.h"
 #include "client/lib/files/input_file.h"
+#include "client/lib/files/resumed_copy.h"
 #include "client/lib/files/windows.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/reasons.h"
@@ -23,6 +24,7 @@ Status CheckFiles(Files files, const FileCopyOptions& options) {
     return {Code::kInvalidArgument, reasons::kBadArgument, what, remedy};
   };
   if (files.empty()) return refuse("no file was named", "name at least one");
+  ONECOPY_RETURN_IF_ERROR(client::RefuseResume(options, "files"));
   if (!options.ranges.empty()) {
     return refuse("ranges need exactly one file, and there are several",
                   "copy the files separately");
@@ -75,6 +77,7 @@ Result<TransferInfo> MoveGroup(Client& client, Files group, const HostBuffer& wi
   request.source = window.endpoint(0, at);
   request.destination = group.front().buffer;
   request.policy = options.policy;
+  request.pacing = options.pacing;
   request.policy.client_file = true;
   request.checksum = options.checksum;
   request.deadline = waiter.Remaining();

@@ -2,12 +2,15 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "client/lib/calls/call_limit.h"
 #include "client/lib/calls/wire.h"
 #include "client/lib/files/gathered_input.h"
 #include "client/lib/files/input_file.h"
 #include "client/lib/files/moved_file.h"
+#include "client/lib/files/proof.h"
+#include "client/lib/files/resumed_copy.h"
 #include "client/lib/files/windows.h"
 #include "client/lib/memory/remote_range.h"
 #include "onecopy/file_copy.h"
@@ -78,6 +81,33 @@ Status Pump(Input& input, const RemoteRange& range, uint64_t window_bytes, Windo
   return OkStatus();
 }
 
+Status PumpPieces(InputFile& input, const RemoteRange& range, const std::vector<ByteRange>& pieces,
+                  uint64_t window_bytes, Windows& windows) {
+  uint64_t arrived = 0;
+  const auto finish = [&](Windows::Window& window) -> Status {
+    ONECOPY_ASSIGN_OR_RETURN(const bool ran, windows.Finish(window));
+    if (!ran) return OkStatus();
+    arrived += window.bytes;
+    windows.Progress(arrived);
+    return OkStatus();
+  };
+  for (const ByteRange& piece : pieces) {
+    input.Seek(piece.offset);
+    for (uint64_t done = 0; done < piece.bytes;) {
+      Windows::Window& window = windows.Next();
+      ONECOPY_RETURN_IF_ERROR(finish(window));
+      const uint64_t want = std::min(window_bytes, piece.bytes - done);
+      ONECOPY_ASSIGN_OR_RETURN(const uint64_t got,
+                               input.Read(window.memory.data(), want, windows.waiter()));
+      ONECOPY_RETURN_IF_ERROR(
+          windows.StartFrom(window, range.Piece(piece.offset + done, got), got));
+      done += got;
+    }
+  }
+  for (size_t i = 0; i < windows.count(); ++i) ONECOPY_RETURN_IF_ERROR(finish(windows.Next()));
+  return OkStatus();
+}
+
 template <typename Input>
 uint64_t WindowBytes(const Input& input, const RemoteRange& range, const FileCopyOptions& options) {
   return std::max<uint64_t>(
@@ -104,16 +134,64 @@ FilePart PartOf(const Client& client, const LocalFile& file, const InputFile& in
           false};
 }
 
+// Of a file that has offsets; only what the buffer does not have already.
+Result<FileCopy> Continue(Client& client, const LocalFile& source, InputFile& input,
+                          const RemoteRange& buffer, const FileCopyOptions& options,
+                          std::unique_ptr<client::Waiter> waiter) {
+  if (input.fd() < 0 || !input.bytes()) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "only the copy of a file can be continued, and " + input.name() +
+                      " is a stream, which is read only once",
+                  "leave out --resume");
+  }
+  RemoteRange range = buffer;
+  range.bytes = *input.bytes();
+  ONECOPY_ASSIGN_OR_RETURN(
+      const client::Proof proof,
+      client::ProveBlocks(client, {input.name(), input.fd(), input.at(), false, false}, range,
+                          *waiter));
+  if (proof.missing.empty()) return client::AllProven(proof.proven_bytes);
+  const FileCopyOptions after = client::OptionsAfter(proof, options);
+  const auto counted = [&proof](FileCopy copy) {
+    copy.proven_bytes = proof.proven_bytes;
+    return copy;
+  };
+  const client::PiecesRequest request =
+      client::RequestOf(PartOf(client, source, input), range, proof.missing, after);
+  if (client::DaemonMoves(client, request.file, request.range, request.options)) {
+    Result<FileCopy> copy =
+        client::MoveFile(client, request.file, request.range, request.options, *waiter);
+    if (copy.ok()) return counted(*std::move(copy));
+    if (!client::MayGoByWindows(client, range, copy.status())) return copy;
+  }
+  const uint64_t window_bytes = WindowBytes(input, range, options);
+  const Windows::Copy copy{client::FileEnd(client, source), range.whole(),
+                           client::BytesOf(proof.missing)};
+  ONECOPY_ASSIGN_OR_RETURN(const auto windows,
+                           Windows::Open(client, after, std::move(waiter), copy, window_bytes));
+  if (const Status status = PumpPieces(input, range, proof.missing, window_bytes, *windows);
+      !status.ok()) {
+    return windows->Fail(status);
+  }
+  ONECOPY_ASSIGN_OR_RETURN(FileCopy whole, windows->Complete());
+  return counted(std::move(whole));
+}
+
 }  // namespace
 
 Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
                                   const Endpoint& destination, const FileCopyOptions& options) {
   const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(auto waiter, client::Waiter::Make(options.stop, options.deadline));
+  ONECOPY_RETURN_IF_ERROR(client::CheckResume(options));
   ONECOPY_ASSIGN_OR_RETURN(InputFile input, InputFile::Open(source));
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range,
                            client::FindRange(client, destination, waiter.get()));
   ONECOPY_RETURN_IF_ERROR(CheckFits(input, range, options));
+  // An empty file is copied as ever.
+  if (options.resume && input.bytes() != uint64_t{0}) {
+    return Continue(client, source, input, range, options, std::move(waiter));
+  }
   if (const FilePart part = PartOf(client, source, input);
       input.bytes() && client::DaemonMoves(client, part, range, options)) {
     Result<FileCopy> copy = client::MoveFile(client, part, range, options, *waiter);
@@ -129,6 +207,7 @@ Result<FileCopy> CopyFilesToBuffer(Client& client, std::span<const PlacedFile> f
   const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(auto waiter, client::Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(GatheredInput input, GatheredInput::Of(files));
+  ONECOPY_RETURN_IF_ERROR(client::RefuseResume(options, "files"));
   if (!options.ranges.empty()) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
                   "ranges need exactly one file, and there are several",
@@ -165,6 +244,7 @@ Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const End
   request.source = window.endpoint(0, bytes);
   request.destination = range.Piece(0, bytes);
   request.policy = options.policy;
+  request.pacing = options.pacing;
   request.policy.client_file = true;
   ONECOPY_ASSIGN_OR_RETURN(Plan plan, client.PlanTransfer(request));
   plan.steps.insert(plan.steps.begin(), client::ClientStep(client.node(), true));

@@ -10,6 +10,7 @@
 #include "client/lib/files/input_file.h"
 #include "client/lib/files/moved_file.h"
 #include "client/lib/files/output_file.h"
+#include "client/lib/files/resumed_copy.h"
 #include "client/lib/files/windows.h"
 #include "client/lib/memory/remote_range.h"
 #include "onecopy/file_copy.h"
@@ -193,6 +194,7 @@ Status NoPieces(const std::string& name) {
 Result<std::vector<PiecesCopy>> CopyFileToBuffers(Client& client, const LocalFile& source,
                                                   std::span<const FilePiece> pieces,
                                                   const FileCopyOptions& options) {
+  ONECOPY_RETURN_IF_ERROR(client::RefuseResume(options, "pieces"));
   const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const auto waiter, Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const InputFile input,
@@ -209,6 +211,7 @@ Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::span<cons
                                                   std::span<const FilePiece> pieces,
                                                   const LocalFile& destination,
                                                   const FileCopyOptions& options) {
+  ONECOPY_RETURN_IF_ERROR(client::RefuseResume(options, "pieces"));
   const client::CallLimit limit(client::CallLimit::For(options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const auto waiter, Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const auto groups, GroupByBuffer(pieces, destination.path));

@@ -7,6 +7,7 @@
 #include "client/lib/calls/call_limit.h"
 #include "client/lib/calls/waiter.h"
 #include "client/lib/files/input_file.h"
+#include "client/lib/files/resumed_copy.h"
 #include "client/lib/memory/remote_range.h"
 #include "onecopy/async.h"
 #include "onecopy/file_copy.h"
@@ -132,6 +133,7 @@ class Several {
       request.source = ends_[first_].Piece(at, bytes);
       request.destination = ends_[i].Piece(at, bytes);
       request.policy = options_.policy;
+      request.pacing = options_.pacing;
       request.checksum = options_.checksum;
       request.deadline = waiter_.Remaining();
       ONECOPY_ASSIGN_OR_RETURN(TransferFuture started, client_.RunTransferAsync(request));
@@ -188,6 +190,7 @@ class Several {
 Result<std::vector<FileCopy>> CopyFileToEach(Client& client, const LocalFile& source,
                                              const std::vector<Endpoint>& destinations,
                                              const FileCopyOptions& options) {
+  ONECOPY_RETURN_IF_ERROR(client::RefuseResume(options, "buffers"));
   if (!options.ranges.empty()) {
     return Refuse("ranges go to one buffer at a time", "run one copy for each buffer");
   }

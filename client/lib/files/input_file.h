@@ -28,6 +28,11 @@ class InputFile {
   // -1 for a stream.
   int fd() const { return kind_ == Kind::kSeekable ? fd_ : -1; }
   uint64_t at() const { return at_; }
+  // Of one that has offsets: Read goes on there, counted from where it began.
+  void Seek(uint64_t offset) {
+    at_ = at_ - read_ + offset;
+    read_ = offset;
+  }
 
   // Fills `to` with the next bytes; fewer than `bytes` only at the end. Fails like Waiter::Check,
   // and with DATA_LOSS (IO_ERROR) where a file ends before the length that it had.

@@ -12,6 +12,7 @@
 #include <limits>
 #include <utility>
 
+#include "client/lib/files/partial_file.h"
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
 #include "transport/core/zero_runs.h"
@@ -35,6 +36,9 @@ Status NotAFile(const std::string& name, const std::string& what) {
   return {Code::kInvalidArgument, reasons::kBadArgument, name + " is " + what,
           "name the file to be written"};
 }
+
+// A file system that has no holes finds data everywhere.
+bool HasNoData(int fd) { return ::lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO; }
 
 // Whether it can be opened again as the same thing: a FIFO, or a terminal. What looks like a
 // terminal and is the other end of one would be a new one.
@@ -172,10 +176,65 @@ Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, const
   return output;
 }
 
+Result<OutputFile> OutputFile::Continue(const LocalFile& file, uint64_t bytes, const Ask& ask,
+                                        const Waiter& waiter) {
+  ONECOPY_ASSIGN_OR_RETURN(Target target, Inspect(file, bytes, ask));
+  if (target.kind != Kind::kReplaced || file.fd >= 0) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "only a whole regular file can be continued, and " + file.path +
+                      " is a stream, a device or a range of a file",
+                  "leave out --resume");
+  }
+  OutputFile output(file.path);
+  output.sync_ = ask.sync;
+  output.kind_ = target.kind;
+  NamedFile place = std::move(target.place);
+  ONECOPY_RETURN_IF_ERROR(output.OpenPartial(std::move(place), target, bytes, waiter));
+  return output;
+}
+
 Status OutputFile::OpenNew(NamedFile place, const Target& target, uint64_t bytes) {
   const os::NewFile::Ask ask{.mode = place.file ? mode_t{0600} : target.mode};
   ONECOPY_ASSIGN_OR_RETURN(os::NewFile made,
                            os::NewFile::Make(std::move(place.folder), place.name, name_, ask));
+  return TakePlace(std::move(made), std::move(place), target, bytes);
+}
+
+Status OutputFile::OpenPartial(NamedFile place, const Target& target, uint64_t bytes,
+                               const Waiter& waiter) {
+  const mode_t mode = place.file ? mode_t{0600} : target.mode;
+  ONECOPY_ASSIGN_OR_RETURN(PartialFile found, OpenPartialFile(place, name_, mode, waiter));
+  // Without data it reads as zeros, as a new one does.
+  continued_ = !found.is_new && !HasNoData(found.file.get());
+  claim_ = std::move(found.claim);
+  partial_ = found.name;
+  struct stat facts {};
+  if (place.file && ::fstat(place.file.get(), &facts) == 0 &&
+      static_cast<uint64_t>(facts.st_size) == bytes) {
+    whole_ = place.Reopen(O_RDONLY);  // where the caller may not read it, it is replaced
+  }
+  ONECOPY_ASSIGN_OR_RETURN(os::NewFile made,
+                           os::NewFile::Continue(std::move(place.folder), place.name, name_,
+                                                 std::move(found.file), found.name));
+  const Status taken = TakePlace(std::move(made), std::move(place), target, bytes);
+  if (!taken.ok()) DiscardIfEmpty();
+  return taken;
+}
+
+bool OutputFile::DiscardIfEmpty() {
+  const bool empty = new_ && HasNoData(fd_);
+  if (empty) new_->Discard();
+  return empty;
+}
+
+Status OutputFile::KeepWhole() {
+  new_->Discard();
+  ONECOPY_RETURN_IF_ERROR(os::SettleFile(whole_.get(), sync_, name_));
+  return sync_ ? new_->SyncFolder() : OkStatus();
+}
+
+Status OutputFile::TakePlace(os::NewFile made, NamedFile place, const Target& target,
+                             uint64_t bytes) {
   new_.emplace(std::move(made));
   fd_ = new_->fd();
   if (place.file) {
@@ -201,7 +260,8 @@ Status OutputFile::OpenInPlace(const Target& target, const Ask& ask) {
 }
 
 Status OutputFile::Write(const std::byte* from, uint64_t bytes, const Waiter& waiter) {
-  if (kind_ == Kind::kStream || !new_) return WriteForeign(from, bytes, waiter);
+  // What is there of an earlier copy is not zero where it is to become that.
+  if (!is_new()) return WriteForeign(from, bytes, waiter);
   for (const FileRun& run : SplitAtZeros(from, bytes, at_)) {
     if (run.zero) {
       ONECOPY_RETURN_IF_ERROR(waiter.Check());

@@ -40,6 +40,11 @@ class OutputFile {
   // system can tell beforehand; INVALID_ARGUMENT (BAD_ARGUMENT) for a `sync` of what is on no disk.
   // Blocks for a FIFO without reader.
   static Result<OutputFile> Open(const LocalFile& file, uint64_t bytes, const Ask& ask);
+  // Likewise, for a file that is written as a whole (INVALID_ARGUMENT for all else), by a
+  // PartialFile, which stays until it has its name, and which may be one that an earlier copy left.
+  // Fails and blocks like OpenPartialFile.
+  static Result<OutputFile> Continue(const LocalFile& file, uint64_t bytes, const Ask& ask,
+                                     const Waiter& waiter);
 
   const std::string& name() const { return name_; }
 
@@ -47,7 +52,16 @@ class OutputFile {
   int fd() const { return kind_ == Kind::kStream ? -1 : fd_; }
   uint64_t at() const { return at_; }
   // Whether it reads as zeros up to its length, until something is written.
-  bool is_new() const { return new_.has_value(); }
+  bool is_new() const { return new_.has_value() && !continued_; }
+  // Of Continue: what has the name now, if that is as long as what is to be written, open for
+  // reading; -1: nothing, or something else.
+  int whole() const { return whole_.get(); }
+  // Of Continue: removes a partial file that has no byte of the payload. True if it did.
+  bool DiscardIfEmpty();
+  // Of Continue, where whole() is what was to be written: removes the partial file.
+  Status KeepWhole();
+  // Of Continue: the partial file, as messages call it.
+  const std::string& partial() const { return partial_; }
 
   // Where Write goes on, of what is not a stream.
   void Seek(uint64_t offset) { at_ = offset; }
@@ -92,6 +106,8 @@ class OutputFile {
   static Result<Target> Inspect(const LocalFile& file, uint64_t bytes, const Ask& ask);
   static Result<Target> InspectNew(const LocalFile& file, NamedFile place);
   Status OpenNew(NamedFile place, const Target& target, uint64_t bytes);
+  Status OpenPartial(NamedFile place, const Target& target, uint64_t bytes, const Waiter& waiter);
+  Status TakePlace(os::NewFile made, NamedFile place, const Target& target, uint64_t bytes);
   Status OpenInPlace(const Target& target, const Ask& ask);
   Status WriteAt(const std::byte* from, uint64_t bytes, const Waiter& waiter);
   Status WriteStream(const std::byte* from, uint64_t bytes, const Waiter& waiter);
@@ -100,7 +116,10 @@ class OutputFile {
   Kind kind_ = Kind::kStream;
   std::optional<os::NewFile> new_;  // kReplaced
   os::UniqueFd owned_;              // else, unless it is the caller's
-  os::UniqueFd claim_;              // on a device, against others that would claim it
+  os::UniqueFd claim_;              // on a device or a partial file, against others
+  os::UniqueFd whole_;              // see whole()
+  std::string partial_;             // see partial()
+  bool continued_ = false;          // by an earlier copy's partial file
   int fd_ = -1;
   bool sync_ = false;
   bool socket_ = false;

@@ -59,6 +59,14 @@ struct FileCopyOptions {
   // beginning of each end. A file is then written in place, and must exist. UNIMPLEMENTED
   // (NOT_SERVED) for a copy that goes through windows.
   std::vector<RangePair> ranges = {};
+  // Continues a copy between one whole file and a buffer that was cut off, as by the end of this
+  // process: only those blocks of 1 MiB move whose checksums (xxh3-128) differ at both ends, so the
+  // caller must be allowed to read the buffer. A file that is written keeps what arrived under the
+  // name `.NAME.onecopy-part` beside it until it is complete, for the next copy with this option; a
+  // file that is complete already is left alone. FAILED_PRECONDITION (FILE_IN_USE) while another
+  // client continues the same file; INVALID_ARGUMENT (BAD_ARGUMENT) for a stream, for a device or a
+  // range that is written, with `ranges`, and for several files or buffers.
+  bool resume = false;
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole copy
   uint64_t window_bytes = uint64_t{32} << 20;
   unsigned windows = 2;  // at least 1
@@ -73,7 +81,10 @@ struct FileCopyOptions {
 struct FileCopy {
   TransferId id;         // of the whole
   uint64_t windows = 0;  // number of parts; 0 where the daemon moved the file
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;    // that were moved
+  // With `resume`: bytes that were at the destination already. Where that is all, nothing was
+  // moved: `id` and the receipt are empty.
+  uint64_t proven_bytes = 0;
   // With windows: the receipt of all together. `steps` has each step once, with the bytes of all
   // windows, and a step by "client" between file and window, as the first or the last. Lanes,
   // refusals and counters are merged likewise. `seconds` is the elapsed time from the first read to
