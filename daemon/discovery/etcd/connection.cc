@@ -13,7 +13,6 @@
 namespace onecopy::discovery {
 namespace {
 
-constexpr std::chrono::seconds kCall{3};
 constexpr int kEtcdConnectMs = 2'000;
 // etcd ends connections that ping more often than each 5 s.
 constexpr int kEtcdPingEveryMs = 10'000;
@@ -77,9 +76,15 @@ void CallStop::Stop() {
   for (grpc::ClientContext* context : running_) context->TryCancel();
 }
 
-void CallStop::Resume() {
+void CallStop::Resume(WallClock::time_point until) {
   const MutexLock lock(mutex_);
   stopped_ = false;
+  until_ = until;
+}
+
+CallStop::WallClock::time_point CallStop::until() const {
+  const MutexLock lock(mutex_);
+  return until_;
 }
 
 CallStop::Running::Running(CallStop& stop, grpc::ClientContext& context)
@@ -110,21 +115,24 @@ struct Connection::Watching {
 };
 
 Result<std::unique_ptr<Connection>> Connection::Open(const EtcdServer& server,
-                                                     const EtcdSecrets& secrets, CallStop& stop) {
-  std::unique_ptr<Connection> made(new Connection(server, stop));
+                                                     const EtcdSecrets& secrets,
+                                                     std::chrono::milliseconds call_limit,
+                                                     CallStop& stop) {
+  std::unique_ptr<Connection> made(new Connection(server, call_limit, stop));
   ONECOPY_ASSIGN_OR_RETURN(const auto credentials, CredentialsFor(server, secrets));
   made->channel_ = grpc::CreateCustomChannel(server.where.ToString(), credentials, EtcdArguments());
   if (!secrets.user.empty()) ONECOPY_RETURN_IF_ERROR(made->Authenticate(secrets));
   return made;
 }
 
-Connection::Connection(EtcdServer server, CallStop& stop)
-    : server_(std::move(server)), stop_(stop) {}
+Connection::Connection(EtcdServer server, std::chrono::milliseconds call_limit, CallStop& stop)
+    : server_(std::move(server)), call_limit_(call_limit), stop_(stop) {}
 
 Connection::~Connection() { EndWatch(); }
 
 void Connection::Prepare(grpc::ClientContext& context) const {
-  context.set_deadline(std::chrono::system_clock::now() + kCall);
+  context.set_deadline(std::min<CallStop::WallClock::time_point>(
+      CallStop::WallClock::now() + call_limit_, stop_.until()));
   if (!token_.empty()) context.AddMetadata("token", token_);
 }
 
@@ -228,7 +236,6 @@ Status Connection::Revoke(int64_t lease) {
   etcdserverpb::LeaseRevokeResponse response;
   grpc::ClientContext context;
   Prepare(context);
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   const CallStop::Running running(stop_, context);
   return ToStatus(etcdserverpb::Lease::NewStub(channel_)->LeaseRevoke(&context, request, &response),
                   "ending a lease");

@@ -23,8 +23,12 @@ namespace onecopy::discovery {
 // thread.
 class CallStop {
  public:
+  using WallClock = std::chrono::system_clock;
+
   void Stop();
-  void Resume();
+  // Calls may begin again, and all of them end by that time.
+  void Resume(WallClock::time_point until);
+  WallClock::time_point until() const;
   // A call's context, while the call runs.
   class Running {
    public:
@@ -39,8 +43,9 @@ class CallStop {
   };
 
  private:
-  Mutex mutex_;
+  mutable Mutex mutex_;
   bool stopped_ ONECOPY_GUARDED_BY(mutex_) = false;
+  WallClock::time_point until_ ONECOPY_GUARDED_BY(mutex_) = WallClock::time_point::max();
   std::set<grpc::ClientContext*> running_ ONECOPY_GUARDED_BY(mutex_);
 };
 
@@ -53,9 +58,12 @@ class Connection {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Reads the files, and asks for a user's token. `stop` must outlive the connection.
+  // Reads the files, and asks for a user's token. A call takes at most `call_limit`. `stop` must
+  // outlive the connection.
   static Result<std::unique_ptr<Connection>> Open(const EtcdServer& server,
-                                                  const EtcdSecrets& secrets, CallStop& stop);
+                                                  const EtcdSecrets& secrets,
+                                                  std::chrono::milliseconds call_limit,
+                                                  CallStop& stop);
   ~Connection();
 
   Result<etcdserverpb::RangeResponse> Range(const etcdserverpb::RangeRequest& request);
@@ -74,13 +82,14 @@ class Connection {
 
  private:
   struct Watching;
-  Connection(EtcdServer server, CallStop& stop);
+  Connection(EtcdServer server, std::chrono::milliseconds call_limit, CallStop& stop);
 
   Status Authenticate(const EtcdSecrets& secrets);
   void Prepare(grpc::ClientContext& context) const;
   Status ToStatus(const grpc::Status& status, const char* what) const;
 
   const EtcdServer server_;
+  const std::chrono::milliseconds call_limit_;
   CallStop& stop_;
   std::shared_ptr<grpc::Channel> channel_;
   std::string token_;

@@ -20,6 +20,8 @@ namespace {
 using Clock = Connection::Clock;
 using std::chrono::milliseconds;
 
+constexpr milliseconds kCall{3'000};
+constexpr milliseconds kGoodbye{1'000};  // for all calls by which this node leaves
 constexpr milliseconds kPauseMin{100};
 constexpr milliseconds kPauseMax{2'000};
 // Changes that come within this time are told together.
@@ -32,6 +34,8 @@ class Etcd final : public Discovery {
   Etcd(EtcdOptions options, Sink& sink)
       : options_(std::move(options)),
         sink_(sink),
+        // After one without an answer another server still has time to keep the lease.
+        call_limit_(std::min(kCall, milliseconds(options_.lease) / 3)),
         own_{options_.node, options_.address, os::RandomHex(16)},
         registry_(options_.prefix, own_),
         thread_([this] { Run(); }) {}
@@ -82,9 +86,9 @@ class Etcd final : public Discovery {
 
   void EndLease() {
     if (lease_ == 0) return;
-    stop_.Resume();
+    stop_.Resume(CallStop::WallClock::now() + kGoodbye);
     if (connection_ == nullptr) {
-      auto opened = Connection::Open(options_.servers[server_], options_.secrets, stop_);
+      auto opened = Open();
       if (opened.ok()) connection_ = *std::move(opened);
     }
     if (connection_ == nullptr) return;
@@ -94,21 +98,26 @@ class Etcd final : public Discovery {
     }
   }
 
+  Result<std::unique_ptr<Connection>> Open() {
+    return Connection::Open(options_.servers[server_], options_.secrets, call_limit_, stop_);
+  }
+
   // With one server, for as long as that works.
   Status Session() {
     connection_.reset();
-    ONECOPY_ASSIGN_OR_RETURN(connection_,
-                             Connection::Open(options_.servers[server_], options_.secrets, stop_));
+    ONECOPY_ASSIGN_OR_RETURN(connection_, Open());
     while (true) {
-      ONECOPY_ASSIGN_OR_RETURN(const int64_t revision, ReadAll());
+      // First, as reading may take longer than a lease.
       Status written = HaveLease();
+      if (written.code() == Code::kUnavailable) return written;
+      ONECOPY_ASSIGN_OR_RETURN(const int64_t revision, ReadAll());
       if (written.ok()) written = WriteOwn();
       // Who may only read, or writes to an etcd that is full, finds the others all the same.
       Tell(written);
       ONECOPY_RETURN_IF_ERROR(written);
       connection_->Watch(options_.prefix, EndOf(options_.prefix), revision + 1);
       ONECOPY_RETURN_IF_ERROR(FollowChanges());
-      Pause(kPauseMin);  // changes are gone before they were read
+      Pause(kPauseMin);  // changes are gone before they were read, or entries had no room
     }
   }
 
@@ -130,12 +139,32 @@ class Etcd final : public Discovery {
 
   // Every entry as of one revision, which it returns.
   Result<int64_t> ReadAll() {
+    const Clock::time_point end = Clock::now() + options_.look_limit;
+    while (true) {
+      etcdserverpb::RangeRequest request;
+      Result<int64_t> revision = ReadPages(end, &request);
+      const bool compacted = revision.status().code() == Code::kOutOfRange;
+      read_at_ = Clock::now();
+      if (!compacted || request.revision() == 0) return revision;
+      Pause(kPauseMin);  // the next pages would be of a revision that is gone
+    }
+  }
+
+  Result<int64_t> ReadPages(Clock::time_point end, etcdserverpb::RangeRequest* pages) {
     registry_.Clear();
-    etcdserverpb::RangeRequest request;
+    etcdserverpb::RangeRequest& request = *pages;
     request.set_key(options_.prefix);
     request.set_range_end(EndOf(options_.prefix));
     int64_t page = kPage;
-    for (size_t read = 0; read < kMaxKeys;) {
+    for (size_t read = 0; true;) {
+      if (Clock::now() >= end) {
+        return Status(Code::kUnavailable, reasons::kIo,
+                      options_.servers[server_].ToString() + ": reading " + options_.prefix +
+                          " has taken longer than " + std::to_string(options_.look_limit.count()) +
+                          " ms, for " + std::to_string(read) + " keys",
+                      "check etcd's load, and that etcd_prefix has nodes alone");
+      }
+      if (lease_ != 0 && Clock::now() >= keep_at_) ONECOPY_RETURN_IF_ERROR(HaveLease());
       request.set_limit(page);
       auto answer = connection_->Range(request);
       if (!answer.ok() && answer.status().code() == Code::kResourceExhausted && page > 1) {
@@ -147,6 +176,10 @@ class Etcd final : public Discovery {
       for (const etcdserverpb::KeyValue& kv : answer->kvs()) registry_.Put(kv.key(), kv.value());
       read += static_cast<size_t>(answer->kvs_size());
       if (!answer->more() || answer->kvs().empty()) break;
+      if (registry_.full() || read >= kMaxKeys) {
+        registry_.LeaveOutRest();
+        break;
+      }
       request.set_key(answer->kvs().rbegin()->key() + std::string(1, '\0'));
     }
     return request.revision();
@@ -252,6 +285,9 @@ class Etcd final : public Discovery {
       }
       if (change) Take(*change);
       ONECOPY_RETURN_IF_ERROR(DoWhatIsDue());
+      if (registry_.MissesSome() && Clock::now() >= read_at_ + options_.look_again) {
+        return OkStatus();
+      }
     }
   }
 
@@ -317,6 +353,7 @@ class Etcd final : public Discovery {
 
   const EtcdOptions options_;
   Sink& sink_;
+  const milliseconds call_limit_;
   const Value own_;
   CallStop stop_;
   Mutex mutex_;
@@ -327,10 +364,11 @@ class Etcd final : public Discovery {
   Registry registry_;
   std::unique_ptr<Connection> connection_;
   size_t server_ = 0;
-  int64_t lease_ = 0;          // 0: none yet
-  int64_t entry_lease_ = 0;    // under which the entry was written
-  int64_t claimed_lease_ = 0;  // under which the name was claimed; 0: it is not
-  bool registered_ = false;    // the entry was written once
+  int64_t lease_ = 0;            // 0: none yet
+  int64_t entry_lease_ = 0;      // under which the entry was written
+  int64_t claimed_lease_ = 0;    // under which the name was claimed; 0: it is not
+  bool registered_ = false;      // the entry was written once
+  Clock::time_point read_at_{};  // when all entries were read last
   Clock::time_point keep_at_{};
   Clock::time_point retry_at_ = kNever;  // when the entry is tried to be written again
   Clock::time_point tell_at_ = kNever;   // when changes are told

@@ -25,6 +25,10 @@ void Registry::Clear() {
 
 bool Registry::HasRoom() const { return nodes_.size() + refused_.size() < kMaxKeys; }
 
+bool Registry::MissesSome() const {
+  return beyond_ > 0 && nodes_.size() + refused_.size() <= kMaxKeys / 2;
+}
+
 void Registry::Refuse(std::string key, const Status& why) {
   if (told_.size() < kMaxKeysTold && told_.insert(key).second) {
     log::Warning("an entry in etcd is ignored", {{"key", key}, {"why", why.message()}});

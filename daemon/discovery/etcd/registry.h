@@ -14,7 +14,7 @@
 
 namespace onecopy::discovery {
 
-// Keys that are kept track of; more are counted until the next full answer, and not read.
+// Keys that are kept track of; more are counted until all is read again.
 inline constexpr size_t kMaxKeys = 16'384;
 
 // One thread. Takes whatever is written there: what is no entry is counted, and logged once.
@@ -26,6 +26,11 @@ class Registry {
   void Clear();
   void Put(std::string_view key, std::string_view value);
   void Delete(std::string_view key);
+  // There are more keys, which were not read.
+  void LeaveOutRest() { ++beyond_; }
+  bool full() const { return !HasRoom(); }
+  // Whether keys were left out, of which many would find room now.
+  bool MissesSome() const;
 
   // What is at this node's key: nothing (or nothing that anybody could use), what this daemon
   // wrote, what an earlier run of it wrote (the address is equal, which two cannot listen on), or

@@ -118,6 +118,21 @@ TEST_CASE("ten thousand entries are kept track of and as many as there may be ar
   CHECK(registry.Now().refused == 0);
 }
 
+TEST_CASE("a registry that has left keys out says so once half of its room is free") {
+  Registry registry(kPrefix, kOwn);
+  const auto key = [](size_t i) { return kPrefix + "n" + std::to_string(i); };
+  for (size_t i = 0; i < kMaxKeys; ++i) registry.Put(key(i), "noise");
+  for (size_t i = 0; i < kMaxKeys; ++i) registry.Delete(key(i));
+  CHECK_FALSE(registry.MissesSome());  // nothing was left out
+  for (size_t i = 0; i <= kMaxKeys; ++i) registry.Put(key(i), "noise");
+  CHECK(registry.full());
+  CHECK_FALSE(registry.MissesSome());
+  for (size_t i = 0; i < kMaxKeys / 2; ++i) registry.Delete(key(i));
+  CHECK(registry.MissesSome());
+  registry.Clear();
+  CHECK_FALSE(registry.MissesSome());
+}
+
 TEST_CASE("a full registry still reports another daemon that has this node's name") {
   Registry registry(kPrefix, kOwn);
   for (size_t i = 0; i < kMaxKeys; ++i) {
