@@ -51,7 +51,7 @@ constexpr std::array<Rule, kChargedKinds> kRules = {{
     {"files", "files", &Limits::files, 2 * kKiB},
     {"files by name", "files", &Limits::files_of_one},
     {"rings", "rings", &Limits::rings, kChargedOfARing},
-    {"routes", "routes", &Limits::routes, 4 * kKiB},
+    {"routes", "routes", &Limits::routes, kChargedOfARoute},
     {"openings", "openings", &Limits::openings, 4 * kKiB},
     {"slabs", "slabs", &Limits::slabs, 4 * kKiB},
     {"mappings", "mappings", &Limits::mappings, 2 * kKiB},

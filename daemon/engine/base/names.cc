@@ -35,4 +35,6 @@ TransferId RingTransferId(const std::string& prefix, uint64_t number) {
   return TransferId(prefix + "-" + std::string(text, end.ptr));
 }
 
+bool MayBeOfRing(const TransferId& id) { return id.str().find('-') != std::string::npos; }
+
 }  // namespace onecopy::engine

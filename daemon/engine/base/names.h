@@ -24,5 +24,7 @@ inline TransferId NewTransferId() { return TransferId(os::RandomHex(8)); }
 
 // Of a transfer by a ring: both sides of the ring make it from what they know.
 TransferId RingTransferId(const std::string& prefix, uint64_t number);
+// Whether it can be such an id; one that NewTransferId made cannot.
+bool MayBeOfRing(const TransferId& id);
 
 }  // namespace onecopy::engine

@@ -19,7 +19,8 @@
 
 namespace onecopy::engine {
 
-// What a route is, kept longer than it for the receipts of what went by it.
+// What a route is, kept longer than it for the receipts of what went by it: its own charge is then
+// given back, and the ring's takes its place.
 struct RouteRecord {
   std::shared_ptr<ring::Route> route;
   uint32_t place = 0;
@@ -51,7 +52,8 @@ struct ClientRing {
   Owner owner;
   bool administrator = false;
   std::string prefix;
-  Ledger::Charge charge = {};
+  Ledger::Charge charge = {};  // with the descriptions of routes that are gone
+  uint64_t gone = 0;           // how many of these there are
   std::shared_ptr<ring::Journal> journal;
   ring::Counts::Values counted = {};                      // likewise of what named no route
   std::map<uint64_t, RouteRecord> routes;                 // by serial

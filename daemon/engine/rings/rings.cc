@@ -163,6 +163,10 @@ void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute>
   };
   Status full = charged();
   if (!full.ok() && MakeRoom(RingsOf(ring->owner))) full = charged();
+  if (!full.ok()) {
+    for (const RingRef& one : RingsOf(ring->owner)) Forget(*one, 0);
+    full = charged();
+  }
   if (!full.ok()) return reply(full);
   route.steps = made.way->steps();
   route.route->way = std::move(made.way);
@@ -186,7 +190,7 @@ void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute>
         });
       });
   ring->routes.emplace(serial, std::move(route));
-  Forget(*ring);
+  Forget(*ring, kMaxDescriptions);
 }
 
 std::vector<Rings::RingRef> Rings::RingsOf(const Owner& owner) const {
@@ -260,25 +264,26 @@ void Rings::HearOfLongEnds(const std::weak_ptr<ClientRing>& known) {
   }
 }
 
-// The oldest routes that are gone. What went by them is filed while it can be described.
-void Rings::Forget(ClientRing& ring) {
-  if (ring.routes.size() <= kMaxDescriptions) return;
+void Rings::Forget(ClientRing& ring, size_t most) {
+  if (ring.routes.size() <= most || ring.gone == 0) return;
   TakeLongEnds(ring);
   needs_.receipts.FileAll({&ring});
-  for (auto it = ring.routes.begin();
-       it != ring.routes.end() && ring.routes.size() > kMaxDescriptions;) {
-    if (it->second.open) {
+  for (auto it = ring.routes.begin(); it != ring.routes.end() && ring.routes.size() > most;) {
+    if (!it->second.settled) {
       ++it;
       continue;
     }
     AddRoute(it->second, needs_.tally);
     it = ring.routes.erase(it);
+    --ring.gone;
   }
+  ring.charge.SetBytes(ring.gone * kChargedOfARoute);
 }
 
 void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
   if (!std::exchange(route.open, false)) return;
   route.charge.GiveBack();
+  ring.charge.SetBytes(++ring.gone * kChargedOfARoute);
   route.route->Revoke(why);
   // It is there until the ring's thread has been told, below.
   auto cancel = [way = route.route->way, long_way = route.route->long_way] {

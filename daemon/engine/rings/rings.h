@@ -89,7 +89,9 @@ class Rings final : public RingApi {
   void Revoke(ClientRing& ring, RouteRecord& route, const Status& why);
   template <typename Rests>
   void RevokeAll(const Rests& rests, const Status& why);
-  void Forget(ClientRing& ring);
+  // Descriptions of routes that are gone, the oldest first, until there are `most` in all. What
+  // went by them is filed while it can be described.
+  void Forget(ClientRing& ring, size_t most);
   void Ended(const RingRef& ring);
 
   const Needs needs_;

@@ -104,6 +104,13 @@ Result<Ledger::Charge> Transfers::Take(const Owner& owner, const std::string& in
 Result<TransferRecord*> Transfers::Add(TransferInfo info, Owner owner, std::string initiator,
                                        Ledger::Charge charge) {
   const TransferId id = info.id;
+  // The other node knows what the ids of a ring begin with that has a route there.
+  if (!context_.IsSelf(initiator) && MayBeOfRing(id)) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "node " + initiator + " has chosen the id " + Printable(id.str()) +
+                      ", and only transfers by rings of node " + context_.node() +
+                      " have such ids here");
+  }
   auto [place, added] = records_.try_emplace(id);
   if (!added) {
     return Status(Code::kAlreadyExists, reasons::kNameTaken,

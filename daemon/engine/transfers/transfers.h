@@ -81,7 +81,8 @@ class Transfers {
   Owner PayerOf(const TransferRecord& record) const;
   // Whose turn its bytes take, with a count of its own of what waits.
   Flow FlowOf(const TransferRecord& record) const;
-  // A new record; ALREADY_EXISTS for an id that is known. One that has ended needs no charge.
+  // A new record; ALREADY_EXISTS for an id that is known, INVALID_ARGUMENT for one of another
+  // node's that a ring of this node could have. One that has ended needs no charge.
   Result<TransferRecord*> Add(TransferInfo info, Owner owner, std::string initiator,
                               Ledger::Charge charge);
   // Forgets a record that came to nothing, and tells its watchers nothing.

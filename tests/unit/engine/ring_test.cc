@@ -1,6 +1,8 @@
 // What a ring's routes rest on: buffers, grants, sessions; and the receipts of what went by them.
 #include "onecopy/reasons.h"
 #include "tests/support/memory.h"
+#include "tests/support/process.h"
+#include "tests/unit/engine/between.h"
 #include "tests/unit/engine/ring_of.h"
 
 using namespace onecopy;
@@ -40,6 +42,21 @@ struct Owned {
         [&](ClientApi& api, auto reply) { api.GetTransfer(who, id, std::move(reply)); });
   }
 };
+
+// What is charged to alice.
+uint64_t ChargedBytes(EngineNode& node) {
+  Principal administrator = node.Attach(0);
+  administrator.administrator = true;
+  const auto info = node.Ask<NodeInfo>(
+      [&](ClientApi& api, auto reply) { api.GetNode(administrator, "", std::move(reply)); });
+  REQUIRE_OK(info);
+  uint64_t bytes = 0;
+  for (const AccountInfo& account : info->accounts) {
+    if (account.payer != "1000@east") continue;
+    for (const ChargeInfo& charge : account.charges) bytes += charge.bytes;
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -250,4 +267,41 @@ TEST_CASE("a user whose routes are all in use has a new one in place of the olde
   CHECK(one.Move(second->word, 0, 4096, 1).code == Code::kOk);
   CHECK(other.Move(third->word, 0, 4096, 1).code == Code::kOk);
   CHECK(bobs.Move(of_bob->word, 0, 4096, 1).code == Code::kOk);  // nobody else pays for it
+}
+
+TEST_CASE("what is kept of routes that are gone is charged to their owner until the ring ends") {
+  constexpr uint64_t kMany = 200;
+  EngineCluster cluster({"east"});
+  EngineNode& east = cluster["east"];
+  const Principal alice = east.Attach(1000);
+  const Principal other = east.Attach(1000);  // has the buffers
+  const auto a = Between::Make(east, other, "a");
+  const auto b = Between::Make(east, other, "b");
+  RingOf ring(east, alice);
+  const uint64_t before = ChargedBytes(east);
+  for (uint64_t i = 0; i < kMany; ++i) REQUIRE_OK(ring.OpenRoute("a", "b"));
+  const uint64_t open = ChargedBytes(east);
+  CHECK(open >= before + kMany * kChargedOfARoute);
+  REQUIRE_OK(Between::In(east, [&](ClientApi& api, StatusReply reply) {
+    api.DeleteBuffer(other, "", "a", false, std::move(reply));
+  }));
+  const uint64_t gone = ChargedBytes(east);
+  CHECK(gone + kChargedOfARoute >= open);  // the buffer's charge is smaller
+  CHECK(gone <= open);
+  east.Detach(alice);
+  WaitUntil("the ring's charge is given back", [&] { return ChargedBytes(east) < before; });
+}
+
+TEST_CASE("a user without memory left has routes that are gone forgotten for a new one") {
+  constexpr uint64_t kMany = 300;
+  EngineCluster cluster({"east"}, [](const std::string&, NodePlan& plan) {
+    plan.options.unused_route = std::chrono::nanoseconds(0);
+    plan.options.limits.routes = {2, 8};
+    plan.options.limits.memory.each = kChargedOfARing + kMany / 2 * kChargedOfARoute;
+  });
+  EngineNode& east = cluster["east"];
+  const Principal alice = east.Attach(1000);
+  const auto a = Between::Make(east, alice, "a");
+  RingOf ring(east, alice);
+  for (uint64_t i = 0; i < kMany; ++i) REQUIRE_OK(ring.OpenRoute("a", "a"));
 }

@@ -1,6 +1,7 @@
 // Transfers that a peer calls by the id of another one.
 #include "onecopy/reasons.h"
 #include "tests/support/memory.h"
+#include "tests/unit/engine/ring_of.h"
 #include "tests/unit/engine/wild_reader.h"
 
 using namespace onecopy;
@@ -116,4 +117,27 @@ TEST_CASE("a transfer whose end comes after it was given up keeps nothing else f
   CHECK(refused.reason() == reasons::kQuota);
   cluster.ReleaseCalls();
   CHECK(cluster["east"].CreateBuffer(alice, "still-there", 4096).ok());
+}
+
+TEST_CASE("a peer cannot take the id that a ring's next transfer will have") {
+  EngineCluster cluster({"east", "west"});
+  const Principal alice = cluster["east"].Attach();
+  const auto from = cluster["east"].Register(alice, "a", 4096);
+  const auto to = cluster["east"].Register(alice, "b", 4096);
+  REQUIRE_OK(from);
+  REQUIRE_OK(to);
+  RingOf ring(cluster["east"], alice);
+  const auto route = ring.OpenRoute("a", "b");
+  REQUIRE_OK(route);
+  const uint64_t number = ring.Move(route->word, 0, 0, 1).number;
+  {
+    WildReader thief(cluster, "east", "west");
+    const auto prepared = thief.Prepare("east:a", 1000, 4096, ring.IdOf(number + 1));
+    CHECK(prepared.status().reason() == reasons::kBadArgument);
+  }
+  REQUIRE(ring.Move(route->word, 0, 0, 1).number == number + 1);
+  const auto receipt = GetTransfer(cluster["east"], alice, ring.IdOf(number + 1));
+  REQUIRE_OK(receipt);
+  CHECK(receipt->state == TransferState::kSucceeded);
+  CHECK(receipt->destination.buffer == "b");
 }
