@@ -149,9 +149,12 @@ TEST_CASE("a node that stops does not wait for a series whose part a silent node
 
 TEST_CASE("a node that stops does not wait for a series whose part begins only then") {
   SeriesRig rig;
-  rig.cluster.HoldCalls("Start");
+  REQUIRE_OK(rig.west.CreateBuffer(rig.in_west, "from", 65536));
+  rig.part.source = ParseEnd("west:from");
+  // Before east has a record of the part.
+  rig.cluster.HoldCalls("Reserve");
   std::thread starting([&] { (void)rig.east.Start(rig.in_east, rig.part); });
-  while (rig.cluster.calls("Start") == 0) std::this_thread::yield();
+  while (rig.cluster.calls("Reserve") == 0) std::this_thread::yield();
   std::thread stopping([&] { rig.east.engine().Stop(); });
   // Refused from the task on in which all that runs is told to end.
   TransferRequest plan = Request("from", "from");
@@ -164,6 +167,8 @@ TEST_CASE("a node that stops does not wait for a series whose part begins only t
              .reason() != reasons::kDraining) {
     std::this_thread::yield();
   }
+  // From then on west says nothing of the part, which it has begun.
+  for (const char* method : {"Report", "Cancel", "Query"}) rig.cluster.HangCalls(method);
   rig.cluster.ReleaseCalls();
   stopping.join();
   starting.join();
