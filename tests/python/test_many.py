@@ -180,6 +180,40 @@ class TestTorch:
         assert (numpy.asarray(shared) == 4).all()
 
 
+class Resizable:
+    """As a tensor of torch whose storage gets other memory."""
+
+    def __init__(self, size):
+        self.memory = pattern(size)
+
+    def __dlpack__(self, **options):
+        return self.memory.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.memory.__dlpack_device__()
+
+
+def test_memory_that_was_resized_leaves_no_registration_behind(east):
+    """What was its memory may be anything else's by then."""
+    ours, shared = Resizable(1000), east.empty(1000, "uint8")
+    before = ids(east)
+    east.transfer(ours, shared)
+    (old,) = ids(east) - before
+    was, ours.memory = ours.memory, pattern(2000, seed=2)
+    east.transfer(ours, east.empty(2000, "uint8"))
+    now = ids(east) - before
+    assert len(now) == 1
+    assert old not in now
+    ours.memory = was
+    east.transfer(ours, shared)
+    assert (numpy.asarray(shared) == was).all()
+    assert len(ids(east) - before) == 1
+    assert not (ids(east) - before) & now
+    del ours
+    gc.collect()
+    assert not ids(east) - before
+
+
 def test_both_lists_have_room(pair):
     """Neither makes room for the other, however few registrations a node keeps."""
     node = onecopy.connect(pair.east.run_dir)

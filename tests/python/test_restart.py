@@ -79,11 +79,11 @@ def test_a_child_leaves_arrays_to_its_parent(daemon):
     """Also while another thread has the locks, which the child inherits as held."""
     node = onecopy.connect(daemon.run_dir)
     plain, shared = numpy.zeros(4096, "uint8"), node.empty(4096, "uint8")
-    id = node.register(plain).id
+    id, pool = node.register(plain).id, node.pool()
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with node._registrations._lock, onecopy.core.memory._shared._lock:
+        with node._registrations._lock, node._views._lock, onecopy.core.memory._shared._lock, pool._lock:
             held.set()
             done.wait()
 
@@ -102,7 +102,12 @@ def test_a_child_leaves_arrays_to_its_parent(daemon):
             status = 0 if failure.reason == "FORKED" else 2
         if node.unregister(plain) or len(node._registrations) != 0:
             status = 3
-        del plain, shared, node
+        try:
+            pool.trim()
+            status = 4
+        except onecopy.FailedPrecondition as failure:
+            status = status if failure.reason == "FORKED" else 5
+        del plain, shared, node, pool
         gc.collect()
         os._exit(status)
     os.close(writes)

@@ -1,5 +1,7 @@
 #include "client/python/native/memory.h"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <string>
 
@@ -34,6 +36,13 @@ std::string Memory::Document() const {
 }
 
 void Memory::Close() {
+  // In a child the lock may be held for ever by a thread that is not there.
+  if (::getpid() != process_) {
+    throw StatusError({Code::kFailedPrecondition, reasons::kForked,
+                       "this memory was made before the process forked, and belongs to the parent "
+                       "process",
+                       "leave it to the parent process, or connect only in the child"});
+  }
   if (!as_was_) as_was_ = buffer_.info();
   const WithoutGil released;
   const std::lock_guard lock(closing_);

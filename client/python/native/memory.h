@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <mutex>
@@ -33,6 +34,7 @@ class Memory {
   std::optional<BufferInfo> as_was_;  // once it is being closed
   std::mutex closing_;                // taken without the GIL
   const uint64_t bytes_;
+  const pid_t process_ = ::getpid();
 };
 
 // The slots of its type that give out views.

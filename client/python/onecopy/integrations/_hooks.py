@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -9,7 +10,7 @@ from ..core.memory import _device
 from ..core.memory._pool import DevicePool
 from ..core.node._connect import connect
 from ..core.node._node import Node
-from ..core.values._errors import InvalidArgument
+from ..core.values._errors import FailedPrecondition, InvalidArgument
 
 
 class DevicePools:
@@ -18,6 +19,7 @@ class DevicePools:
     def __init__(self, source: Node | DevicePool | None, device: Any, options: dict[str, Any]) -> None:
         """source: the node that makes them, None: onecopy.connect()'s, or a pool that is there; device: the one GPU that
         they are for, None: all; options: as Node.pool's."""
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._node: Node | None = None
         self._options = options
@@ -42,6 +44,9 @@ class DevicePools:
         if not self.serves(device):
             raise InvalidArgument(f"this is memory of cuda:{self._only}, and cuda:{device} was asked for", "BAD_ARGUMENT",
                                   "leave out device: then each GPU gets a pool")
+        if os.getpid() != self._process:  # where another thread may have the lock for ever
+            raise FailedPrecondition("these pools were made before the process forked, and belong to the parent process",
+                                     "FORKED", "start such processes by spawning, or connect only in the child")
         with self._lock:
             pool = self._pools.get(device)
             if pool is None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 import threading
 from typing import Any
 
@@ -29,6 +30,15 @@ _torch: Any = importlib.import_module("torch")  # not for mypy, which would read
 _lock = threading.Lock()
 _pools: dict[int, DevicePool] = {}  # by the GPU's number
 _allocators: dict[str, Any] = {}  # by the name of the function that allocates
+
+
+def _in_child() -> None:
+    """Of a fork: another thread may have been in the midst of making a pool."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def pool(node: Node | DevicePool | None = None, device: Any = None, **options: Any) -> Any:

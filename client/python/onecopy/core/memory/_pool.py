@@ -169,7 +169,8 @@ class AnyPool:
     def __init__(self, node: _native.Node, native: _native.Pool) -> None:
         self._node = node
         self._native = native
-        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._lock = threading.Lock()  # in a child another thread may have it for ever
         self._buffers: dict[str, Buffer] = {}  # by id
         self._lost: list[object] = []  # what transfers may use of which nothing is known
         self._under_way: dict[str, object] = {}  # what transfers use that no call waits for, by their ids
@@ -217,6 +218,8 @@ class AnyPool:
     def _hold(self, transfer: str | None, keeps: object) -> None:
         """Keeps what a transfer uses until that has ended: pieces are had again at once. For as long as the pool lives, if
         it is not known which one it is."""
+        if os.getpid() != self._process:
+            return
         with self._lock:
             if transfer is None:
                 self._lost.append(keeps)
@@ -224,6 +227,8 @@ class AnyPool:
                 self._under_way[transfer] = keeps
 
     def _let_go(self) -> None:
+        if os.getpid() != self._process:
+            return
         with self._lock:
             ids = list(self._under_way)
         for id in ids:

@@ -119,6 +119,7 @@ class _Wanted(NamedTuple):
     start: int
     bytes: int
     lasting: bool
+    extent: tuple[int, int] | None  # where all memory of the owner begins and ends; None: unknown
 
     @property
     def of_allocation(self) -> bool:
@@ -138,8 +139,9 @@ class Owned(NamedTuple):
     lasting: bool  # whether the owner's end can be seen
 
 
-# What owners have and where that is, by their identity, of those that a call has seen and keeps.
-_Wholes = dict[int, tuple[_arrays.View, int, int]]
+# What owners have and where that is, and whether that is all they have, by their identity, of those that a call has seen
+# and keeps.
+_Wholes = dict[int, tuple[_arrays.View, int, int, bool]]
 
 
 class _Allocations:
@@ -219,6 +221,7 @@ class Registrations:
         self._holds = 0  # how often the thread that has the lock has taken it
         self._gone: list[Registration] = []  # of which on_end is still to be told
         self._of: collections.OrderedDict[_Key, Registration] = collections.OrderedDict()
+        self._keys: dict[int, set[_Key]] = {}  # of what each owner has, by its identity
         self._self = weakref.ref(self)
 
     def _forked(self) -> bool:
@@ -271,6 +274,7 @@ class Registrations:
                     for each, result in zip(wanted, results, strict=True)]
         with self._held():
             self._look_at_session()
+            self._leave(wanted)
             found = {each.key: self._of[each.key] for each in wanted if each.key in self._of}
             if before is not None:
                 before.update(each.buffer.id for each in found.values())
@@ -285,6 +289,18 @@ class Registrations:
             if missing:
                 self._make_room(found)
             return [Owned(found[each.key], each.owner, each.lasting) for each in wanted]
+
+    def _leave(self, wanted: Iterable[_Wanted]) -> None:
+        """Ends what is registered of owners that have other memory by now (resize_): theirs may have come to others."""
+        for each in wanted:
+            if not each.lasting or each.extent is None:
+                continue
+            first, last = each.extent
+            for key in self._keys.get(id(each.owner), set()) - {each.key}:
+                begin, end = key[1], key[1] + key[2]
+                # Of an allocation an owner may have a part, and go on in the next one.
+                if (end <= first or last <= begin) if key[0] < 0 else (begin < first or last < end):
+                    self._disown(key, id(each.owner))
 
     def _make(self, missing: dict[_Key, _Wanted]) -> dict[_Key, Registration]:
         made: dict[_Key, Registration] = {}
@@ -314,19 +330,19 @@ class Registrations:
         if known is None:
             whole = found if owner is array else _whole(owner, found)
             if min(whole.strides, default=0) < 0:
-                known = whole, start, bytes  # of this part alone
+                known = whole, start, bytes, False  # of this part alone
             else:
-                known = wholes[id(owner)] = whole, *_arrays.extent(whole)
-        whole, first, size = known
+                known = wholes[id(owner)] = whole, *_arrays.extent(whole), True
+        whole, first, size, all_of_it = known
         if not first <= start <= start + bytes <= first + size:  # its base is not what it says
-            owner, whole, first, size = array, found, start, bytes
+            owner, whole, first, size, all_of_it = array, found, start, bytes, False
         lasting = _is_lasting(owner, whole)
         key = None
         if lasting and found.device[0] == _arrays.CUDA:
             key = allocations.find(start, bytes)
         if key is None:
             key = id(owner), first, size
-        return _Wanted(owner, whole, key, key[1], key[2], lasting)
+        return _Wanted(owner, whole, key, key[1], key[2], lasting, (first, first + size) if all_of_it else None)
 
     def _look_at_session(self) -> None:
         """Forgets all where the daemon was started again, and knows none of them."""
@@ -341,6 +357,7 @@ class Registrations:
         watch = _Watch(owner, _tell_end)
         watch.key, watch.of, watch.owner = key, self._self, id(owner)
         registration.owners[id(owner)] = watch
+        self._keys.setdefault(id(owner), set()).add(key)
 
     def _disown(self, key: _Key, owner: int) -> None:
         if self._forked():
@@ -353,6 +370,19 @@ class Registrations:
                 self._drop(key, force=True)
             else:
                 del known.owners[owner]
+                self._forget(key, owner)
+
+    def _forget(self, key: _Key, owner: int) -> None:
+        """This registration is none of that owner's any more."""
+        keys = self._keys.get(owner, set())
+        keys.discard(key)
+        if not keys:
+            self._keys.pop(owner, None)
+
+    def _forget_owners(self, key: _Key, registration: Registration) -> None:
+        for owner in list(registration.owners):
+            self._forget(key, owner)
+        registration.owners.clear()
 
     def ids(self) -> set[str]:
         """Of the buffers."""
@@ -405,8 +435,8 @@ class Registrations:
         with self._held():
             gone = [key for key, each in self._of.items() if each.buffer.id == id]
             dropped = [self._of.pop(key) for key in gone]
-            for each in dropped:
-                each.owners.clear()
+            for key, each in zip(gone, dropped, strict=True):
+                self._forget_owners(key, each)
             self._gone += dropped
         if dropped:
             self._end(id, True)  # the library may hold on to the memory still
@@ -430,7 +460,7 @@ class Registrations:
                 return
             self._end(gone.buffer.id, force)
             self._of.pop(key, None)
-            gone.owners.clear()
+            self._forget_owners(key, gone)
             self._gone.append(gone)
 
     def _end(self, id: str, force: bool) -> None:

@@ -93,6 +93,9 @@ class Views:
         self._self = weakref.ref(self)
         self._tell_end = _native.Undisturbed(_ended)  # its own: beside torch the module's outlived Python's end
 
+    def _forked(self) -> bool:
+        return os.getpid() != self._process
+
     def make(self, wanted: Sequence[Wanted], name: str = "") -> list[Buffer]:
         """A buffer for each; without a name the one that was made for the same array before, if there is one."""
         found: list[Buffer | None] = [None if name else self._find(each.place) for each in wanted]
@@ -106,17 +109,23 @@ class Views:
 
     def ids(self) -> set[str]:
         """Of the views."""
+        if self._forked():
+            return set()
         with self._lock:
             return set(self._of)
 
     def lose(self, view: str) -> None:
         """The daemon does not know it any more."""
+        if self._forked():
+            return
         with self._lock:
             self._forget(view)
 
     def end_of(self, owner: Any, within: tuple[str, int, int] | None = None) -> bool:
         """Ends the views of the memory of `owner`, or those in these bytes of a buffer: its id, and where they begin and
         end. False where there was none."""
+        if self._forked():
+            return False
         with self._lock:
             gone = [view for view, each in self._of.items() if each.owner == id(owner) and (
                 within is None or (each.place[0] == within[0] and within[1] <= each.place[1] < within[2]))]
@@ -125,12 +134,16 @@ class Views:
         return bool(gone)
 
     def _find(self, place: _Place) -> Buffer | None:
+        if self._forked():
+            return None
         with self._lock:
             self._look_at_session()
             view = self._unnamed.get(place)
             return None if view is None else self._of[view].made
 
     def _keep(self, wanted: Wanted, made: Buffer, named: bool) -> Buffer:
+        if self._forked():
+            return made
         with self._lock:
             self._look_at_session()
             if made.id in self._of:  # made before
@@ -152,7 +165,7 @@ class Views:
         return made
 
     def _owner_ended(self, view: str) -> None:
-        if os.getpid() != self._process:
+        if self._forked():
             return
         with self._lock:
             kept = self._of.get(view)
@@ -161,13 +174,15 @@ class Views:
         self._end(view)
 
     def _registration_ended(self, registration: Registration) -> None:
+        if self._forked():
+            return
         with self._lock:
             for view in self._resting.pop(id(registration), ()):
                 self._forget(view)
 
     def _end(self, view: str) -> None:
         """At once, and before the memory is anything else's."""
-        if os.getpid() != self._process:
+        if self._forked():
             return
         with self._lock:
             if view not in self._of:

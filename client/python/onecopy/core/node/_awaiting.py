@@ -34,6 +34,15 @@ def _stop_all() -> None:
         stop.request()
 
 
+def _in_child() -> None:
+    """Of a fork: what waits does so in the parent, of which another thread may have had the lock."""
+    global _lock
+    _lock = threading.Lock()
+    _waiting.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 threading._register_atexit(_stop_all)  # type: ignore[attr-defined]
 
 
