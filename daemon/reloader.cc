@@ -55,7 +55,8 @@ std::vector<engine::ExportOptions> ExportsOf(const config::Config& config) {
 std::vector<engine::ShareOptions> SharesOf(const config::Config& config) {
   std::vector<engine::ShareOptions> shares;
   for (const auto& [name, one] : config.shares) {
-    shares.push_back({PatternsOf(one.users, config.name), one.nodes, one.weight});
+    shares.push_back({PatternsOf(one.users, config.name), one.nodes, one.weight,
+                      one.rate_limit_bytes_per_second, one.priority});
   }
   return shares;
 }

@@ -37,6 +37,8 @@ struct CpOptions {
   bool write_device = false;
   bool resume = false;
   bool tensors = false;
+  std::string rate_limit;
+  std::string priority = "normal";
   std::string deadline;
   std::string message;
   bool dry_run = false;
@@ -144,6 +146,22 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
   return OkStatus();
 }
 
+Result<Pacing> PacingOf(const CpOptions& options) {
+  Pacing pacing;
+  pacing.priority = ParsePriority(options.priority).value_or(Priority::kNormal);
+  if (options.rate_limit.empty()) return pacing;
+  Result<uint64_t> rate = ParseBytes(options.rate_limit);
+  if (!rate.ok()) return rate.status().WithContext("--rate-limit");
+  if (*rate < kMinRateLimitBytesPerSecond) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "--rate-limit is bytes per second, and " + options.rate_limit + " is less than " +
+                      FormatBytes(kMinRateLimitBytesPerSecond),
+                  "give more, as in --rate-limit 500MiB");
+  }
+  pacing.rate_limit_bytes_per_second = *rate;
+  return pacing;
+}
+
 Status CheckCreate(const CpOptions& options) {
   const auto refuse = [](const std::string& what, const std::string& why) -> Status {
     return {Code::kInvalidArgument, reasons::kBadArgument, "--create and " + what + ": " + why,
@@ -167,12 +185,12 @@ Status CheckCreate(const CpOptions& options) {
 // What is for one copy, where there are several.
 Status CheckOneByOne(const CpOptions& options) {
   if (!options.dry_run && options.move.ranges_file.empty() && !options.tensors &&
-      !options.write_device && !options.resume) {
+      !options.write_device && !options.resume && options.rate_limit.empty()) {
     return OkStatus();
   }
   return {Code::kInvalidArgument, reasons::kBadArgument,
-          "--dry-run, --ranges, --resume, --tensors and --write-device work with one file, and "
-          "there are several",
+          "--dry-run, --ranges, --rate-limit, --resume, --tensors and --write-device work with one "
+          "file, and there are several",
           "leave out these options, or copy one file"};
 }
 
@@ -202,10 +220,11 @@ Status RunMany(Session& session, const CpOptions& options, const Deadline& deadl
 Status RunToSeveral(Session& session, const CpOptions& options, const Deadline& deadline,
                     std::vector<std::string> destinations, FileCopyOptions file_options) {
   if (options.dry_run || options.detach || options.sync || options.tensors ||
-      options.write_device || options.resume || !options.move.ranges_file.empty()) {
+      options.write_device || options.resume || !options.rate_limit.empty() ||
+      options.priority != "normal" || !options.move.ranges_file.empty()) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "several destinations cannot be combined with --detach, --dry-run, --ranges, --resume, "
-            "--sync, --tensors or --write-device",
+            "several destinations cannot be combined with --detach, --dry-run, --priority, "
+            "--ranges, --rate-limit, --resume, --sync, --tensors or --write-device",
             "leave out these options, or copy to each buffer separately"};
   }
   destinations.insert(destinations.end(), options.also.begin(), options.also.end());
@@ -240,6 +259,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   file_options.sync = options.sync;
   file_options.write_device = options.write_device;
   file_options.resume = options.resume;
+  ONECOPY_ASSIGN_OR_RETURN(file_options.pacing, PacingOf(options));
   const bool of_many =
       IsOfMany({options.ends.begin(), options.ends.end() - 1}, options.ends.back());
   ONECOPY_ASSIGN_OR_RETURN(auto in_braces, NodesInBraces(options.ends.back()));
@@ -286,6 +306,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   request.policy = options.move.policy;
   request.checksum = options.checksum;
   request.sync = options.sync;
+  request.pacing = file_options.pacing;
   request.message = options.message;
   if (options.detach) {
     ONECOPY_ASSIGN_OR_RETURN(request.deadline, deadline.Left());
@@ -382,6 +403,15 @@ void AddCp(CLI::App& program, Command& chosen) {
                     "Fsync the destination file and its folder before returning");
   command->add_flag("--write-device", options->write_device,
                     "Allow a block device as the destination; its contents are lost");
+  command
+      ->add_option("--rate-limit", options->rate_limit,
+                   "Move at most so many bytes per second, as in --rate-limit 500MiB")
+      ->type_name("BYTES");
+  command
+      ->add_option("--priority", options->priority,
+                   "low: only while nothing else of yours waits; high: before all else of yours")
+      ->type_name("PRIORITY")
+      ->check(CLI::IsMember({"low", "normal", "high"}));
   command->add_flag("--resume", options->resume,
                     "Between a file and a buffer: continue a copy that was cut off; only blocks "
                     "whose checksums differ at both ends move");

@@ -232,15 +232,35 @@ class Binder {
                 Share& bound = config_.shares[name];
                 bound.users = Users(section, "users");
                 bound.nodes = Nodes(section, "nodes");
-                bound.weight = static_cast<uint32_t>(read.settings.Integer("weight"));
+                if (read.Has("weight")) {
+                  bound.weight = static_cast<uint32_t>(read.settings.Integer("weight"));
+                }
+                if (read.Has("rate_limit")) {
+                  bound.rate_limit_bytes_per_second = read.settings.Bytes("rate_limit");
+                  CheckRateLimit(section, *bound.rate_limit_bytes_per_second);
+                }
+                if (read.Has("priority")) {
+                  bound.priority = ParsePriority(read.settings.Text("priority"));
+                }
+                if (!read.Has("weight") && !read.Has("rate_limit") && !read.Has("priority")) {
+                  problems_.Add(named_lines_.at(section),
+                                section + ": weight, rate_limit or priority must be set");
+                }
                 const bool wrong = read.wrong.contains("users") || read.wrong.contains("nodes");
                 if (wrong || !read.settings.Text("users").empty() ||
                     !read.settings.Text("nodes").empty()) {
                   return;
                 }
                 problems_.Add(named_lines_.at(section),
-                              section + ": users or nodes must be set: those with this weight");
+                              section + ": users or nodes must be set: those for whom it holds");
               });
+  }
+
+  void CheckRateLimit(const std::string& section, uint64_t bytes_per_second) {
+    if (bytes_per_second == 0 || bytes_per_second >= kMinRateLimitBytesPerSecond) return;
+    Complain(section, "rate_limit",
+             "must be at least " + FormatBytes(kMinRateLimitBytesPerSecond) +
+                 ", or 0 for no limit, not " + FormatBytes(bytes_per_second));
   }
 
   std::vector<std::string> Nodes(const std::string& section, const std::string& key) {

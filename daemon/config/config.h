@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "onecopy/pacing.h"
 #include "onecopy/result.h"
 #include "transport/core/settings.h"
 #include "transport/os/host_port.h"
@@ -60,11 +61,13 @@ struct Export {
   friend bool operator==(const Export&, const Export&) = default;
 };
 
-// How large a share of what moves bytes users, and nodes, get.
+// How users, and nodes, share what moves bytes. Absent: left to other sections.
 struct Share {
   std::vector<FileUser> users;
   std::vector<std::string> nodes;  // or patterns
-  uint32_t weight = 1;
+  std::optional<uint32_t> weight = {};
+  std::optional<uint64_t> rate_limit_bytes_per_second = {};  // 0: no limit
+  std::optional<Priority> priority = {};
 
   friend bool operator==(const Share&, const Share&) = default;
 };

@@ -26,6 +26,13 @@ SettingSpec Number(std::string key, SettingType type, int64_t fallback, Bounds b
           .most = bounds.most};
 }
 
+SettingSpec Choice(std::string key, std::string fallback, std::vector<std::string> choices,
+                   std::string doc) {
+  SettingSpec spec = Text(std::move(key), std::move(fallback), std::move(doc));
+  spec.choices = std::move(choices);
+  return spec;
+}
+
 constexpr int64_t kSecond = 1000;
 constexpr int64_t kDay = 24 * 3600 * kSecond;
 constexpr int64_t kKiB = 1024;
@@ -259,17 +266,23 @@ const std::vector<SettingSpec>& ShareKeys() {
   static const std::vector<SettingSpec> keys = {
       Text(
           "users", "",
-          "Users of this weight, separated by blanks: UID@NODE, *@NODE for each user of a node, or "
-          "UID for a user of this node. A node may be a pattern. Their weight counts among the "
-          "users of one node."),
+          "For which users the section holds, separated by blanks: UID@NODE, *@NODE for each user "
+          "of a node, or UID for a user of this node. A node may be a pattern. Weights count among "
+          "the users of one node."),
       Text("nodes", "",
-           "Nodes of this weight, or patterns, separated by blanks: it counts against other nodes, "
-           "for what is asked for at the node. This node's own name stands for what is asked for "
-           "here."),
+           "For which nodes, or patterns, separated by blanks: for what is asked for at the node, "
+           "by all its users together. This node's own name stands for what is asked for here."),
       Number("weight", SettingType::kInteger, 1, {1, 100},
-             "How many shares each of them gets. Without a section it is 1. If several sections "
-             "name one user or node, the most particular counts (7@west, then 7@*, then *@west, "
-             "then *@*), and of equal ones the largest weight."),
+             "How many shares each of them gets. If several sections with this key name one user "
+             "or node, the most particular counts (7@west, then 7@*, then *@west, then *@*), and "
+             "of equal ones the largest weight. Likewise the next two keys, with the lowest limit "
+             "and the highest priority."),
+      Number("rate_limit", SettingType::kBytes, 0, {0, int64_t{1} << 50},
+             "How many bytes in a second each of them moves to this node, or inside it, at most: "
+             "\"500MiB\". At least 1MiB; 0: no limit. What is limited does not go by rings."),
+      Choice("priority", "normal", {"low", "normal", "high"},
+             "What goes first where several wait: all of a higher priority goes before any of a "
+             "lower one, which may then wait for ever. A user's counts before a node's."),
   };
   return keys;
 }

@@ -73,6 +73,8 @@ void Engine::SetExports(std::vector<ExportOptions> exports) {
 void Engine::SetShares(std::vector<ShareOptions> shares) {
   loop().Post([state = state_.get(), shares = std::move(shares)]() mutable {
     state->context.flows.Configure(std::move(shares));
+    state->context.paces.Refresh(state->context.flows);
+    state->rings.DropLimited();
   });
 }
 

@@ -63,16 +63,41 @@ bool Chain::StartMove(size_t stage) {
   if (!failure_.ok() || moving_[stage] >= stages_[stage].depth) return false;
   std::optional<Chunk> from = sources_[stage]->Peek();
   if (!from) return false;
+  if (stage == 0 && !MayTake(from->bytes)) return false;
   const std::optional<Chunk> to = sinks_[stage]->Reserve(from->offset, from->bytes);
   if (!to) return false;
   from->bytes = to->bytes;
   sources_[stage]->Take(from->bytes);
+  if (stage == 0 && pace_ != nullptr) paid_ -= from->bytes;
   ++moving_[stage];
   ++moving_total_;
   stages_[stage].mover->Move(*from, *to, [this, stage, from = *from, to = *to](Moved moved) {
     EndMove(stage, from, to, std::move(moved));
   });
   return true;
+}
+
+bool Chain::MayTake(uint64_t bytes) {
+  if (pace_ == nullptr) return true;
+  if (held()) return false;
+  if (bytes <= paid_) return true;
+  const Clock::time_point when = pace_->Spend(bytes - paid_);
+  paid_ = bytes;
+  const Clock::time_point now = Clock::now();
+  if (when <= now) return true;
+  held_ = true;
+  held_since_ = now;
+  pace_->At(when, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self != nullptr) self->executor_.Post([self] { self->GoOn(); });
+  });
+  return false;
+}
+
+void Chain::GoOn() {
+  held_seconds_ += std::chrono::duration<double>(Clock::now() - held_since_).count();
+  held_ = false;
+  Pump();
 }
 
 void Chain::EndMove(size_t stage, const Chunk& from, const Chunk& to, Moved moved) {
@@ -126,6 +151,7 @@ void Chain::Finish() {
     report.steps.insert(report.steps.end(), tally.entries().begin(), tally.entries().end());
   }
   report.lane_bytes = lane_bytes_;
+  report.held_seconds = held_seconds_;
   report.seconds = std::chrono::duration<double>(last_move_ - started_).count();
   std::exchange(done_, nullptr)(std::move(report));
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/pipeline/mover.h"
+#include "daemon/pipeline/pace.h"
 #include "daemon/pipeline/place.h"
 #include "transport/core/executor.h"
 #include "transport/core/step.h"
@@ -38,16 +39,20 @@ struct ChainReport {
   std::vector<ExecutedStep> steps;
   std::vector<uint64_t> lane_bytes;  // by lane of the link
   double seconds = 0;                // from Start to the end of the last move
+  double held_seconds = 0;           // of them, by its pace
 };
 
-// Lives on its executor. Start, Stop, bytes_done and arrived are for any thread; the chain keeps
-// itself alive from Start to its end. Its places go when it ends, on the executor; its movers may
-// hold routes, so let the last reference go on a thread that may block.
+// Lives on its executor. Start, Stop, bytes_done, arrived and held are for any thread; the chain
+// keeps itself alive from Start to its end. Its places go when it ends, on the executor; its movers
+// may hold routes, so let the last reference go on a thread that may block.
 class Chain : public std::enable_shared_from_this<Chain> {
  public:
   using Done = UniqueFunction<void(ChainReport)>;
 
   Chain(Executor& executor, Places places, std::vector<Stage> stages);
+
+  // How fast bytes may leave the first place; before Start. Null: as fast as they can.
+  void SetPace(std::shared_ptr<Pace> pace) { pace_ = std::move(pace); }
 
   // `done` runs once, on the executor, when nothing moves any more: because the last place is
   // complete, a move failed, or the chain was stopped.
@@ -58,12 +63,16 @@ class Chain : public std::enable_shared_from_this<Chain> {
   uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
   // As ChainReport::arrived, so far.
   uint64_t arrived() const { return arrived_.load(std::memory_order_relaxed); }
+  // Whether its pace holds it back now.
+  bool held() const { return held_.load(std::memory_order_relaxed); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void Pump();
   bool StartMove(size_t stage);
+  bool MayTake(uint64_t bytes);
+  void GoOn();
   void EndMove(size_t stage, const Chunk& from, const Chunk& to, Moved moved);
   void CountLane(unsigned lane, uint64_t bytes);
   void Fail(Status why);
@@ -71,6 +80,11 @@ class Chain : public std::enable_shared_from_this<Chain> {
   void Finish();
 
   Executor& executor_;
+  std::shared_ptr<Pace> pace_;
+  uint64_t paid_ = 0;               // bytes that may leave the first place
+  Clock::time_point held_since_{};  // where it is held
+  double held_seconds_ = 0;         // before that
+  std::atomic<bool> held_{false};
   Places places_;                 // gone once the chain has ended
   std::vector<Source*> sources_;  // of them, by stage
   std::vector<Sink*> sinks_;

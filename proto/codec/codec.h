@@ -33,6 +33,7 @@ namespace onecopy::codec {
 // common.proto
 Result<Endpoint> Parse(const v1::Endpoint& in, const Field& at);
 Result<Policy> Parse(const v1::Policy& in, const Field& at);
+Result<Pacing> Parse(const v1::Pacing& in, const Field& at);
 Result<std::vector<StridedRange>> Parse(const v1::Ranges& in, const Field& at);
 Result<ExecutedStep> Parse(const v1::Step& in, const Field& at);
 Result<Refusal> Parse(const v1::Refusal& in, const Field& at);
@@ -43,6 +44,7 @@ Result<Attempt> Parse(const v1::Attempt& in, const Field& at);
 Result<Receipt> Parse(const v1::Receipt& in, const Field& at);
 void Print(const Endpoint& value, v1::Endpoint* out);
 void Print(const Policy& value, v1::Policy* out);
+void Print(const Pacing& value, v1::Pacing* out);
 // `base` is added to each offset.
 void Print(std::span<const StridedRange> value, uint64_t base, v1::Ranges* out);
 // The offsets of plain ranges of one length; nothing where some are strided or unlike, or where the

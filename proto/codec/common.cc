@@ -60,6 +60,39 @@ void Print(const Policy& value, v1::Policy* out) {
   out->set_allow_emulated(value.allow_emulated);
 }
 
+Result<Pacing> Parse(const v1::Pacing& in, const Field& at) {
+  Pacing value;
+  value.rate_limit_bytes_per_second = in.rate_limit_bytes_per_second();
+  if (value.rate_limit_bytes_per_second != 0 &&
+      value.rate_limit_bytes_per_second < kMinRateLimitBytesPerSecond) {
+    return BadField(at / "rate_limit_bytes_per_second",
+                    "is " + std::to_string(value.rate_limit_bytes_per_second) +
+                        ": it must be at least " + std::to_string(kMinRateLimitBytesPerSecond) +
+                        ", or 0 for no limit");
+  }
+  switch (in.priority()) {
+    case v1::LOW:
+      value.priority = Priority::kLow;
+      break;
+    case v1::HIGH:
+      value.priority = Priority::kHigh;
+      break;
+    case v1::PRIORITY_UNSPECIFIED:
+    case v1::NORMAL:
+      break;
+    default:
+      return BadField(at / "priority", "is not one of the enum Priority");
+  }
+  return value;
+}
+
+void Print(const Pacing& value, v1::Pacing* out) {
+  out->set_rate_limit_bytes_per_second(value.rate_limit_bytes_per_second);
+  out->set_priority(value.priority == Priority::kLow    ? v1::LOW
+                    : value.priority == Priority::kHigh ? v1::HIGH
+                                                        : v1::NORMAL);
+}
+
 Result<ExecutedStep> Parse(const v1::Step& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.node(), at / "node"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.from(), at / "from"));

@@ -166,6 +166,7 @@ Result<TransferRequest> ParseWithoutRanges(const v1::CreateTransferRequest& in, 
   ONECOPY_ASSIGN_OR_RETURN(value.deadline,
                            ParseLimit(in.has_deadline(), in.deadline(), at / "deadline"));
   value.validate_only = in.validate_only();
+  ONECOPY_ASSIGN_OR_RETURN(value.pacing, Parse(in.pacing(), at / "pacing"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.part_of(), at / "part_of"));
   value.part_of = TransferId(in.part_of());
   ONECOPY_RETURN_IF_ERROR(CheckMessage(in.message(), at / "message"));
@@ -221,6 +222,7 @@ void PrintWithoutRanges(const TransferRequest& value, v1::CreateTransferRequest*
   out->set_sync(value.sync);
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   out->set_validate_only(value.validate_only);
+  if (value.pacing != Pacing()) Print(value.pacing, out->mutable_pacing());
   out->set_part_of(value.part_of.str());
   out->set_message(value.message);
   for (const Endpoint& one : value.more_sources) Print(one, out->add_more_sources());
@@ -237,6 +239,7 @@ Result<SeriesRequest> Parse(const v1::OpenSeriesRequest& in, const Field& at) {
   value.checksum = in.checksum();
   ONECOPY_ASSIGN_OR_RETURN(value.deadline,
                            ParseLimit(in.has_deadline(), in.deadline(), at / "deadline"));
+  ONECOPY_ASSIGN_OR_RETURN(value.pacing, Parse(in.pacing(), at / "pacing"));
   return value;
 }
 
@@ -247,6 +250,7 @@ void Print(const SeriesRequest& value, v1::OpenSeriesRequest* out) {
   Print(value.policy, out->mutable_policy());
   out->set_checksum(value.checksum);
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
+  if (value.pacing != Pacing()) Print(value.pacing, out->mutable_pacing());
 }
 
 Result<SeriesEnd> Parse(const v1::EndSeriesRequest& in, const Field& at) {

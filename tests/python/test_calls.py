@@ -128,6 +128,13 @@ def test_options_count_each_time(east, two):
     assert east.transfer(source, destination, checksum=True).receipt.checksum.verified
     with pytest.raises(onecopy.FailedPrecondition):
         east.transfer(source, destination, path="rdma-*")
+    for _ in range(2):
+        paced = east.transfer(source, destination, rate_limit="1MiB", priority="high")
+        assert "submitted" not in paced.receipt.evidence  # rings keep no limits
+    with pytest.raises(onecopy.InvalidArgument, match="a rate limit cannot be 1000"):
+        east.transfer(source, destination, rate_limit=1000)
+    with pytest.raises(onecopy.InvalidArgument, match="a priority cannot be 'urgent'"):
+        east.start(source, destination, priority="urgent")
     prepared = east.prepare(source, destination, checksum=True, ranges=[((0, 8), (8, 8))])
     for _ in range(4):
         done = prepared.run()

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -149,16 +150,44 @@ class Turns {
   bool turn_begun_ = false;                       // the first one's
 };
 
+// One of what is below for each priority: the highest that has items comes first.
+template <typename T, typename Below>
+class Ranks {
+ public:
+  explicit Ranks(uint64_t quantum) : ranks_{Below(quantum), Below(quantum), Below(quantum)} {}
+
+  bool empty() const {
+    return std::all_of(ranks_.begin(), ranks_.end(), [](const Below& one) { return one.empty(); });
+  }
+  uint64_t NextCost() { return First().NextCost(); }
+  T Pop() { return First().Pop(); }
+  Below& Of(Priority priority) { return ranks_[static_cast<size_t>(priority)]; }
+  template <typename Use>
+  void ForEach(const Use& use) {
+    for (Below& one : ranks_) use(one);
+  }
+
+ private:
+  Below& First() {
+    size_t rank = kPriorities - 1;
+    while (rank > 0 && ranks_[rank].empty()) --rank;
+    return ranks_[rank];
+  }
+
+  std::array<Below, kPriorities> ranks_;
+};
+
 }  // namespace fair_queue
 
-// Nodes take turns, within a node's its users, within a user's the channels: each worth so much of
+// What has a higher priority goes first. Of one priority, nodes take turns, within a node's its
+// users, within a user's, again by the user's own priorities, the channels: each worth so much of
 // what items cost, not of their number, so that one of many small items has no less than one of few
-// large ones. A channel's items are in order. One thread.
+// large ones. A channel's items of one priority are in order. One thread.
 template <typename T>
 class FairQueue {
  public:
   // A turn of a weight of 1 is worth `quantum`.
-  explicit FairQueue(uint64_t quantum) : nodes_(quantum == 0 ? 1 : quantum) {}
+  explicit FairQueue(uint64_t quantum) : all_(quantum == 0 ? 1 : quantum) {}
   FairQueue(FairQueue&&) = default;
   FairQueue(const FairQueue&) = delete;
   FairQueue& operator=(const FairQueue&) = delete;
@@ -167,7 +196,7 @@ class FairQueue {
   size_t size() const { return size_; }
 
   // An item of more than kMaxCost counts as one of that. The flow's weights hold from now on, also
-  // for what waits already, unless what waits has newer ones.
+  // for what waits already, unless what waits has newer ones; its priority holds for this item.
   void Push(const Flow& flow, uint64_t channel, uint64_t cost, T item) {
     Join(flow, channel).Push(std::min(cost, kMaxCost), std::move(item), flow);
     ++size_;
@@ -181,17 +210,15 @@ class FairQueue {
   // Of the channel whose turn it is. Not of an empty queue.
   T Pop() {
     --size_;
-    return nodes_.Pop();
+    return all_.Pop();
   }
 
   // Takes out those of one channel, of whatever flow, in order.
   std::vector<T> TakeChannel(uint64_t channel) {
     std::vector<T> taken;
-    nodes_.ForEach([&](Users& users) {
-      users.ForEach([&](Channels& channels) {
-        channels.UseOne(channel, [&](fair_queue::Line<T>& line) {
-          line.TakeIf([](const T&) { return true; }, &taken);
-        });
+    ForEach([&](Channels& channels) {
+      channels.UseOne(channel, [&](fair_queue::Line<T>& line) {
+        line.TakeIf([](const T&) { return true; }, &taken);
       });
     });
     size_ -= taken.size();
@@ -204,10 +231,8 @@ class FairQueue {
   template <typename Which>
   std::vector<T> TakeIf(const Which& which) {
     std::vector<T> taken;
-    nodes_.ForEach([&](Users& users) {
-      users.ForEach([&](Channels& channels) {
-        channels.ForEach([&](fair_queue::Line<T>& line) { line.TakeIf(which, &taken); });
-      });
+    ForEach([&](Channels& channels) {
+      channels.ForEach([&](fair_queue::Line<T>& line) { line.TakeIf(which, &taken); });
     });
     size_ -= taken.size();
     return taken;
@@ -217,15 +242,25 @@ class FairQueue {
   static constexpr uint64_t kMaxCost = uint64_t{1} << 40;
 
   using Channels = fair_queue::Turns<T, fair_queue::Line<T>>;
-  using Users = fair_queue::Turns<T, Channels>;
+  using Own = fair_queue::Ranks<T, Channels>;
+  using Users = fair_queue::Turns<T, Own>;
+  using Nodes = fair_queue::Turns<T, Users>;
 
   fair_queue::Line<T>& Join(const Flow& flow, uint64_t channel) {
-    return nodes_.Join(flow.node, flow.node_weight, flow.generation)
+    return all_.Of(flow.priority)
+        .Join(flow.node, flow.node_weight, flow.generation)
         .Join(flow.user, flow.user_weight, flow.generation)
+        .Of(flow.own_priority)
         .Join(channel, 1, 0);
   }
+  template <typename Use>
+  void ForEach(const Use& use) {
+    all_.ForEach([&](Nodes& nodes) {
+      nodes.ForEach([&](Users& users) { users.ForEach([&](Own& own) { own.ForEach(use); }); });
+    });
+  }
 
-  fair_queue::Turns<T, Users> nodes_;
+  fair_queue::Ranks<T, Nodes> all_;
   size_t size_ = 0;
 };
 

@@ -2,14 +2,19 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
+
+#include "onecopy/pacing.h"
 
 namespace onecopy {
 
 // What a turn of a weight of 1 is worth, in bytes, where bytes wait.
 inline constexpr uint64_t kFairTurnBytes = uint64_t{64} << 10;
+
+inline constexpr size_t kPriorities = 3;
 
 // Nodes share what there is to share, and the users of a node its part, each according to its
 // weight. The numbers only tell one from another. Nothing set: the daemon's own.
@@ -19,6 +24,8 @@ struct Flow {
   uint32_t node_weight = 1;
   uint32_t user_weight = 1;
   uint32_t generation = 0;  // of the weights: those of the newest that a queue was told count
+  Priority priority = Priority::kNormal;      // against all others'
+  Priority own_priority = Priority::kNormal;  // against others of the same user
   // How many requests of this transfer wait for their turn now. A check for stalled transfers reads
   // it. Null: they are not counted.
   std::shared_ptr<std::atomic<int64_t>> waiting = {};

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "onecopy/ids.h"
+#include "onecopy/pacing.h"
 #include "onecopy/range.h"
 #include "onecopy/status.h"
 #include "onecopy/step.h"
@@ -103,6 +104,8 @@ struct TransferRequest {
   TransferId part_of = {};
   // Checks and plans only: nothing is started, and what comes back has a plan and no id.
   bool validate_only = false;
+  // Of a part, its series' counts.
+  Pacing pacing = {};
 };
 
 // A transfer that the caller moves in parts: a file through a window of memory, again and again.
@@ -114,6 +117,7 @@ struct SeriesRequest {
   Policy policy = {};
   bool checksum = false;                                   // of every part
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole
+  Pacing pacing = {};                                      // of the whole
 };
 
 // The end of a series, by the client that moved it.

@@ -71,6 +71,7 @@ Result<TransferRequest> RequestFor(Client& client, const FilePart& file, const R
   request.destination = file.writes ? end : buffer;
   request.ranges = options.ranges;
   request.policy = options.policy;
+  request.pacing = options.pacing;
   request.checksum = options.checksum;
   return request;
 }

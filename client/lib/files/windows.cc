@@ -72,7 +72,8 @@ Result<std::unique_ptr<Windows>> Windows::Open(Client& client, const FileCopyOpt
     windows->windows_.push_back({std::move(memory), 0, std::nullopt});
   }
   const SeriesRequest series{copy.source,    copy.destination, copy.bytes,
-                             options.policy, options.checksum, windows->waiter_->Remaining()};
+                             options.policy, options.checksum, windows->waiter_->Remaining(),
+                             options.pacing};
   ONECOPY_RETURN_IF_ERROR(windows->waiter_->Check());
   ONECOPY_ASSIGN_OR_RETURN(const TransferInfo opened, client.OpenSeries(series));
   windows->sum_.id = opened.id;

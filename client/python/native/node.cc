@@ -53,6 +53,7 @@ FileCopyOptions OptionsOf(const TransferRequest& wanted, bool sync) {
   options.checksum = wanted.checksum;
   options.sync = sync;
   options.deadline = wanted.deadline;
+  options.pacing = wanted.pacing;
   return options;
 }
 

@@ -112,6 +112,9 @@ TransferRequest ToRequest(const nb::tuple& request) {
   made.sync = nb::cast<bool>(request[12]);
   const auto message = nb::cast<nb::bytes>(request[13]);
   made.message.assign(message.c_str(), message.size());
+  made.pacing.rate_limit_bytes_per_second = nb::cast<uint64_t>(request[14]);
+  made.pacing.priority =
+      ParsePriority(nb::cast<std::string>(request[15])).value_or(Priority::kNormal);
   return made;
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/engine/base/flows.h"
 #include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/options.h"
+#include "daemon/engine/base/paces.h"
 #include "daemon/engine/base/workers.h"
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
@@ -36,6 +37,7 @@ struct Context {
   WallTime draining_since = {};  // where it drains
   size_t reports_under_way = 0;  // about transfers, to other nodes
   Flows flows = {};
+  Paces paces{loop};
 
   const std::string& node() const { return options.node; }
   bool IsSelf(const std::string& name) const { return name.empty() || name == options.node; }

@@ -1,6 +1,8 @@
 // Whose bytes get which share of what moves them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,11 +23,24 @@ class Flows {
 
   // Of a transfer that `owner` asked for at the node `initiator`: that node's turn, and in it the
   // owner's. As for what is charged (Uid::payer), a user's namespaces have no turn of their own.
+  // A user's priority counts before a node's.
   Flow Of(const Owner& owner, const std::string& initiator) const;
 
+  // Bytes per second; 0: no limit.
+  struct Rates {
+    uint64_t of_user = 0;
+    uint64_t of_node = 0;  // of all users that ask there together
+  };
+  Rates RatesOf(const Owner& owner, const std::string& initiator) const;
+
  private:
-  uint32_t WeightOfUser(const Owner& owner) const;
-  uint32_t WeightOfNode(const std::string& node) const;
+  // What the most particular section says of a user, or of a node: those that have the key.
+  template <typename Value, typename Prefer>
+  std::optional<Value> OfUser(const Owner& owner, std::optional<Value> ShareOptions::*key,
+                              const Prefer& prefer) const;
+  template <typename Value, typename Prefer>
+  std::optional<Value> OfNode(const std::string& node, std::optional<Value> ShareOptions::*key,
+                              const Prefer& prefer) const;
 
   std::vector<ShareOptions> shares_;
   uint32_t generation_ = 0;

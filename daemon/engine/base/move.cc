@@ -27,12 +27,15 @@ std::string WaitsForSlots(const std::string& node, uint32_t ahead) {
          (ahead > 1 ? "s" : "");
 }
 
+std::string WaitsForRate(const TransferPace& pace) { return "its rate limit: " + pace.Describe(); }
+
 void AddReport(const pipeline::ChainReport& report, const std::vector<LaneInfo>& lanes,
                MoveOutcome* outcome) {
   outcome->status = report.status;
   outcome->bytes = report.bytes;
   outcome->arrived = report.arrived;
   outcome->seconds = report.seconds;
+  outcome->held_seconds = report.held_seconds;
   for (const ExecutedStep& entry : report.steps)
     outcome->steps.push_back({entry.step, entry.bytes});
   for (size_t i = 0; i < report.lane_bytes.size() && i < lanes.size(); ++i) {

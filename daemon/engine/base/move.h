@@ -13,6 +13,7 @@
 
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/owners.h"
+#include "daemon/engine/base/paces.h"
 #include "daemon/pipeline/chain.h"
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
@@ -29,9 +30,10 @@ struct Area {
 
 // For whom bytes move.
 struct MoveFor {
-  std::string owner;  // whose they are: see Slots::Params
-  Owner payer;        // on whose account they move
-  Flow flow = {};     // whose turn they take
+  std::string owner;                        // whose they are: see Slots::Params
+  Owner payer;                              // on whose account they move
+  Flow flow = {};                           // whose turn they take
+  std::shared_ptr<TransferPace> pace = {};  // how fast; null: unlimited
 };
 
 // What a move did.
@@ -45,6 +47,7 @@ struct MoveOutcome {
   std::vector<ExecutedStep> steps;
   std::vector<LaneBytes> lanes;
   double seconds = 0;
+  double held_seconds = 0;  // of them, by rate limits
   LinkAccess access;
   std::map<std::string, std::string> evidence;
   // Where bytes took another path than was planned, without its mover's doing: that one, and why.
@@ -71,6 +74,13 @@ inline constexpr int kMemoryPatience = 10;
 // What copies add to a move's life while some wait for their turn: those before them always end.
 inline uint64_t LifeOfWaiting(const Flow& flow) {
   return flow.waiting != nullptr && *flow.waiting > 0
+             ? static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count())
+             : 0;
+}
+
+// Likewise a chain that keeps to a rate limit.
+inline uint64_t LifeOfHeld(const std::shared_ptr<pipeline::Chain>& chain) {
+  return chain != nullptr && chain->held()
              ? static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count())
              : 0;
 }
@@ -102,6 +112,8 @@ class Move {
 
 // In words, as for waits_for.
 std::string WaitsForSlots(const std::string& node, uint32_t ahead);
+
+std::string WaitsForRate(const TransferPace& pace);
 
 // Makes sure that the route is what its steps say, by the first piece of what it is going to copy
 // (see CopyRoute::Prove). Blocks. `there` is where the source's area begins in the route's region.

@@ -48,12 +48,15 @@ struct ExportOptions {
   bool follow_beneath = false;  // symbolic links that stay below the folder lead on
 };
 
-// A share of what moves bytes (see Flows). Of several that name the same the most particular
-// counts, and of equally particular ones the largest.
+// A share of what moves bytes (see Flows), for each of those that are named. What is absent leaves
+// it to other sections. Of several that name the same the most particular counts; of equally
+// particular ones the largest weight, the lowest limit, and the highest priority.
 struct ShareOptions {
   std::vector<UserPattern> users;
   std::vector<std::string> nodes;  // or patterns
-  uint32_t weight = 1;
+  std::optional<uint32_t> weight = 1;
+  std::optional<uint64_t> bytes_per_second = {};  // 0: no limit
+  std::optional<Priority> priority = {};
 };
 
 struct DiscoveryState {

@@ -109,6 +109,16 @@ void Openings::DropPeer(const std::string& node, const Status& why) {
   CloseThose([&](const Opening& opening) { return opening.peer == node; }, why);
 }
 
+void Openings::DropPushes(
+    const std::function<bool(const Owner& user, const std::string& peer)>& which,
+    const Status& why) {
+  CloseThose(
+      [&](const Opening& opening) {
+        return opening.pushes && which(*opening.pushes, opening.peer);
+      },
+      why);
+}
+
 void Openings::CloseAll(const Status& why) {
   CloseThose([](const Opening&) { return true; }, why);
 }

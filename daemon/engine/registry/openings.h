@@ -25,7 +25,8 @@ class Openings {
     std::string peer;
     BufferId buffer;
     std::optional<GrantId> grant;
-    TransferId id;  // that the peer's ticket was made for, if it had one
+    TransferId id;                     // that the peer's ticket was made for, if it had one
+    std::optional<Owner> pushes = {};  // for whom the peer moves bytes into the buffer
   };
   // Ends it; runs `done`, on this thread, once nothing of the buffer is used for the peer.
   using Close = UniqueFunction<void(const Status& why, Task done)>;
@@ -49,6 +50,9 @@ class Openings {
   void DropBuffer(BufferId buffer, const Status& why);
   void DropGrant(const GrantId& grant, const Status& why);
   void DropPeer(const std::string& node, const Status& why);
+  // Those by which a peer moves bytes into buffers for users of whom `which` says so.
+  void DropPushes(const std::function<bool(const Owner& user, const std::string& peer)>& which,
+                  const Status& why);
   void CloseAll(const Status& why);
   bool any() const { return !entries_.empty(); }  // those that are closing, too
   // Runs `then` once no opening uses the buffer's memory, or rests on the grant: these have been

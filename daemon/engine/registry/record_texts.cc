@@ -94,6 +94,19 @@ Policy PolicyOf(const Json& json) {
   return policy;
 }
 
+Json ToJson(const Pacing& pacing) {
+  return {{"rate_limit", pacing.rate_limit_bytes_per_second},
+          {"priority", NameOf(pacing.priority)}};
+}
+
+Pacing PacingOf(const Json& json) {
+  Pacing pacing;
+  json.at("rate_limit").get_to(pacing.rate_limit_bytes_per_second);
+  pacing.priority =
+      ParsePriority(json.at("priority").get<std::string>()).value_or(Priority::kNormal);
+  return pacing;
+}
+
 }  // namespace
 
 std::string KeyOf(BufferId id) { return kBufferKeys + id.ToString(); }
@@ -165,6 +178,7 @@ std::string ToText(const ArrivingRecord& record) {
                {"destination", ToJson(request.asked.destination)},
                {"policy", ToJson(request.asked.policy)},
                {"checksum", request.asked.checksum},
+               {"pacing", ToJson(request.asked.pacing)},
                {"path", record.path},
                {"created", Microseconds(record.create_time)},
                {"resumed_from", record.resumed_from},
@@ -267,6 +281,7 @@ Result<ArrivingRecord> ArrivingOfText(const std::string& text, const std::string
     request.asked.destination = EndOf(json.at("destination"));
     request.asked.policy = PolicyOf(json.at("policy"));
     json.at("checksum").get_to(request.asked.checksum);
+    if (json.contains("pacing")) request.asked.pacing = PacingOf(json.at("pacing"));
     json.at("path").get_to(record.path);
     record.create_time = TimeOf(json.at("created").get<int64_t>());
     record.resumed_from = json.value("resumed_from", uint64_t{0});

@@ -7,6 +7,7 @@
 #include "daemon/engine/peering/peer_opening.h"
 #include "daemon/engine/rings/copy_ways.h"
 #include "daemon/engine/rings/ring_end.h"
+#include "daemon/engine/rings/ring_shares.h"
 #include "daemon/pipeline/awaited_route.h"
 #include "daemon/pipeline/small_pushes.h"
 #include "daemon/plan/planner.h"
@@ -28,6 +29,10 @@ RouteRecord NewRecord(uint64_t serial) {
 void RingRoutes::Make(Params params, Reply<Made> reply) {
   const bool from_here = needs_.context.IsSelf(params.source.node);
   const bool to_here = needs_.context.IsSelf(params.destination.node);
+  if (to_here) {
+    Status shares = MayGoByRing(needs_.context, OwnerOf(params.who), needs_.context.node());
+    if (!shares.ok()) return reply(std::move(shares));
+  }
   if (from_here && to_here) return MakeInside(params, std::move(reply));
   if (to_here) return MakeFrom(std::move(params), std::move(reply));
   if (from_here) return MakeTo(std::move(params), std::move(reply));

@@ -5,6 +5,7 @@
 #include "daemon/engine/peering/exported_range.h"
 #include "daemon/engine/rings/place_reader.h"
 #include "daemon/engine/rings/ring_end.h"
+#include "daemon/engine/rings/ring_shares.h"
 #include "daemon/pipeline/awaited_route.h"
 #include "daemon/pipeline/get_reader.h"
 #include "onecopy/reasons.h"
@@ -133,10 +134,14 @@ void RingServer::Export(const std::shared_ptr<Range>& range, const Status& regis
 void RingServer::OpenPush(const std::string& caller, OpenPushRequest request,
                           Reply<OpenPushReply> reply) {
   const Principal who{request.uid, caller, false, {}};
+  if (Status shares = MayGoByRing(needs_.context, OwnerOf(who), caller); !shares.ok()) {
+    return reply(std::move(shares));
+  }
   Result<RingEnd> end =
       FindRingEnd(needs_.buffers, needs_.grants, who, request.destination, Access::kWrite);
   if (!end.ok()) return reply(end.status());
-  const Result<uint64_t> number = needs_.openings.Begin({caller, end->buffer->id, end->grant, {}});
+  const Result<uint64_t> number =
+      needs_.openings.Begin({caller, end->buffer->id, end->grant, {}, OwnerOf(who)});
   if (!number.ok()) return reply(number.status());
   auto push = std::make_shared<Push>();
   push->answer.opening = *number;

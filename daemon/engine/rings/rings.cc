@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/engine/base/names.h"
+#include "daemon/engine/rings/ring_shares.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
 #include "transport/os/error.h"
@@ -353,6 +354,22 @@ void Rings::DropGrant(const GrantId& grant, const Status& why) {
 
 void Rings::DropPeer(const std::string& node, const Status& why) {
   RevokeAll([&](const RouteRecord& route) { return route.peer == node; }, why);
+}
+
+void Rings::DropLimited() {
+  const Context& context = needs_.context;
+  const auto limited = [&](const Owner& owner, const std::string& initiator) {
+    return !MayGoByRing(context, owner, initiator).ok();
+  };
+  const Status why(Code::kUnavailable, reasons::kNotApplicable,
+                   "a rate limit or a low priority of [qos] holds now, which rings do not keep");
+  for (auto& [session, ring] : rings_) {
+    if (!limited(ring->owner, context.node())) continue;
+    for (auto& [serial, route] : ring->routes) {
+      if (route.open && context.IsSelf(route.given.destination.node)) Revoke(*ring, route, why);
+    }
+  }
+  needs_.openings.DropPushes(limited, why);
 }
 
 void Rings::DropConnection(uint64_t number, const Status& why) {

@@ -51,6 +51,8 @@ class Rings final : public RingApi {
   void DropBuffer(BufferId buffer, const Status& why);
   void DropGrant(const GrantId& grant, const Status& why);
   void DropPeer(const std::string& node, const Status& why);
+  // [qos] has changed: what no longer goes by rings gets no further by them.
+  void DropLimited();
   // A connection that this node answered has closed.
   void DropConnection(uint64_t number, const Status& why);
   // Runs `then` once no route holds that buffer's memory: it has been dropped.

@@ -67,6 +67,10 @@ std::string Content(const TransferRequest& request, const RangeGroups& ranges) {
   content += request.sync ? " sync" : "";
   content += request.policy.client_file ? " file" : "";
   content += " " + request.part_of.str();
+  if (request.pacing != Pacing()) {
+    content += " paced " + std::to_string(request.pacing.rate_limit_bytes_per_second) + " " +
+               std::string(NameOf(request.pacing.priority));
+  }
   if (!request.message.empty()) {
     content += " message " + Digest(request.message);
   }

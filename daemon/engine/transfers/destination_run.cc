@@ -1,6 +1,8 @@
 #include "daemon/engine/transfers/destination_run.h"
 
 #include <algorithm>
+#include <iomanip>
+#include <sstream>
 #include <utility>
 
 #include "daemon/engine/base/context.h"
@@ -109,13 +111,23 @@ std::string DestinationRun::WhatItWaitsFor() const {
               : "");
 }
 
+Flow DestinationRun::flow() {
+  Flow flow = needs_.transfers.FlowOf(record());
+  flow.own_priority = params_.request.asked.pacing.priority;
+  return flow;
+}
+
 void DestinationRun::Begin() {
+  if (pace_ == nullptr) {
+    pace_ =
+        needs_.transfers.PaceOf(record(), params_.request.asked.pacing.rate_limit_bytes_per_second);
+  }
   record().info.plan = params_.plan;
   progressed_ = os::Clock::now();
   const plan::Path& path = params_.plan;
   if (IsLocal()) {
-    move_ = needs_.moves.Inside(path, {record().info.owner, payer(), flow()}, *params_.source_area,
-                                params_.destination);
+    move_ = needs_.moves.Inside(path, {record().info.owner, payer(), flow(), pace_},
+                                *params_.source_area, params_.destination);
   } else {
     RemoteMove::Params params{
         path,
@@ -130,6 +142,7 @@ void DestinationRun::Begin() {
         record().info,
         params_.request.ranges,
         params_.request.reservation.memory_id,
+        pace_,
         tries_.arrived()};
     if (params_.request.asked.deadline) {
       const auto passed =
@@ -383,6 +396,12 @@ void DestinationRun::Note(MoveOutcome outcome) {
   receipt.lanes = std::move(outcome.lanes);
   receipt.seconds = outcome.seconds;
   receipt.evidence = std::move(outcome.evidence);
+  if (outcome.held_seconds > 0) {
+    std::ostringstream held;
+    held << pace_->Describe() << "; held back for " << std::setprecision(3) << outcome.held_seconds
+         << " s";
+    receipt.evidence["rate_limit"] = held.str();
+  }
   if (!plan.tried_again.empty()) receipt.evidence["tried_again"] = plan.tried_again;
   receipt.steps = std::move(outcome.steps);
   if (tries_.arrived() > 0) {
@@ -411,6 +430,8 @@ void DestinationRun::Rate(bool source_shared) {
   // How fast a file is depends on where it lies, and on what of it is in memory already.
   if (plan::HasFile(params_.plan.path)) return;
   // Ranges are slower by what lies between them.
+  // Of what was held back, the rate says nothing of the path.
+  if (pace_->limited()) return;
   const bool alone = !shared_ && !source_shared && needs_.transfers.begun() == begun_;
   if (!alone || params_.request.ranges != nullptr) return;
   needs_.rate_watch.Note({params_.request.reservation.source.node, WayTaken(),

@@ -104,7 +104,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void TellArrival();
   TransferRecord& record();
   Owner payer() { return needs_.transfers.PayerOf(record()); }
-  Flow flow() { return needs_.transfers.FlowOf(record()); }
+  Flow flow();
   void Note(MoveOutcome outcome);  // into the receipt
   // Keeps what the transfer made by its path, where nothing disturbed it, and says so where the
   // bytes came far slower than was measured before.
@@ -115,8 +115,9 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   Params params_;
   std::shared_ptr<Reporter> reporter_;
   Replan replan_;
-  Learn learn_;                    // set if a previous process began the transfer
-  uint64_t recorded_arrived_ = 0;  // bytes that the record says have arrived
+  Learn learn_;                         // set if a previous process began the transfer
+  uint64_t recorded_arrived_ = 0;       // bytes that the record says have arrived
+  std::shared_ptr<TransferPace> pace_;  // of all tries
   std::shared_ptr<Move> move_;
   std::shared_ptr<Proof> proof_;  // once all bytes have arrived
   Tries tries_;

@@ -233,10 +233,13 @@ void LocalMove::Run(const Routes& routes) {
   } else if (!bounces_.empty()) {
     chunk = std::min(MostInSlot(bounces_.front(), routes), MostInSlot(bounces_.back(), routes));
   }
+  const pipeline::Cut cut = from == nullptr && to == nullptr ? CutFor(routes) : pipeline::Cut();
+  if (whom_.pace != nullptr) {
+    chunk = std::min(chunk, std::max(whom_.pace->piece_bytes(), cut.grain));
+  }
   pipeline::Places places;
-  places.source = std::make_unique<pipeline::SourceRange>(
-      source_.span.offset, bytes, chunk, from,
-      from == nullptr && to == nullptr ? CutFor(routes) : pipeline::Cut());
+  places.source =
+      std::make_unique<pipeline::SourceRange>(source_.span.offset, bytes, chunk, from, cut);
   for (const Bounce& bounce : bounces_) {
     places.between.push_back(std::make_unique<pipeline::SlotQueue>(bounce.share, together));
   }
@@ -249,6 +252,7 @@ void LocalMove::Run(const Routes& routes) {
     stages.push_back({std::make_unique<pipeline::CopyMover>(routes[i], executor, layouts), depth});
   }
   chain_ = std::make_shared<pipeline::Chain>(executor, std::move(places), std::move(stages));
+  chain_->SetPace(whom_.pace);
   running_();
   chain_->Start([self = self_, proof = std::move(proof)](pipeline::ChainReport report) mutable {
     self->context_.loop.Post([self, proof = std::move(proof), report = std::move(report)] {
@@ -305,7 +309,7 @@ void LocalMove::Stop(const Status& why) {
 }
 
 uint64_t LocalMove::life() const {
-  uint64_t life = bytes_done() + LifeOfWaiting(whom_.flow);
+  uint64_t life = bytes_done() + LifeOfWaiting(whom_.flow) + LifeOfHeld(chain_);
   for (const Bounce& bounce : bounces_) {
     const bool waits = bounce.share != nullptr && bounce.slots->Waits(*bounce.share);
     if (waits) life += bounce.slots->given(bounce.purpose);
@@ -314,6 +318,7 @@ uint64_t LocalMove::life() const {
 }
 
 std::string LocalMove::waits_for() const {
+  if (chain_ != nullptr && chain_->held()) return WaitsForRate(*whom_.pace);
   for (const Bounce& bounce : bounces_) {
     if (bounce.share != nullptr && bounce.slots->Waits(*bounce.share)) {
       return WaitsForSlots(context_.node(), bounce.slots->Ahead(*bounce.share));

@@ -144,7 +144,9 @@ void RemoteMove::AskSource() {
   request.connection = range_->connection_number();
   request.channel = channel_id_;
   request.staged = params_.path.source_staged;
-  if (request.staged) request.chunk_bytes = slots_->slot_bytes();
+  if (request.staged) {
+    request.chunk_bytes = std::min(slots_->slot_bytes(), params_.pace->piece_bytes());
+  }
   request.deadline = params_.deadline;
   request.transfer = params_.transfer;
   request.series = needs_.series.Find(params_.transfer.part_of);
@@ -204,7 +206,8 @@ std::unique_ptr<pipeline::Source> RemoteMove::SourcePlace(const pipeline::Layout
     return std::make_unique<pipeline::RemoteSlots>(*channel_, bytes, ready_->slot_bytes, first_key_,
                                                    skip_);
   }
-  const uint64_t chunk_bytes = range_->connection()->chunk_bytes();
+  const uint64_t chunk_bytes =
+      std::min(range_->connection()->chunk_bytes(), params_.pace->piece_bytes());
   const uint64_t most = slab_ != nullptr ? slots_->slot_bytes() : chunk_bytes;
   return std::make_unique<pipeline::SourceRange>(
       0, bytes, ChunkForGets(gets, std::min(most, chunk_bytes)), gets.from, pipeline::Cut{}, skip_);
@@ -267,6 +270,7 @@ void RemoteMove::Run() {
                                                                     destination_.layout, skip_);
   chain_ = std::make_shared<pipeline::Chain>(connection.executor(), std::move(places),
                                              std::move(stages));
+  chain_->SetPace(params_.pace);
   connection.Evidence([self = self_](auto counters) {
     self->needs_.context.loop.Post([self, counters = std::move(counters)] {
       for (const auto& [name, count] : counters) self->counters_before_[name] = count;
@@ -319,7 +323,7 @@ void RemoteMove::LoseConnection(const Connection& connection, const Status& why)
 }
 
 uint64_t RemoteMove::life() const {
-  uint64_t life = bytes_done() + heard_ + LifeOfWaiting(copies_);
+  uint64_t life = bytes_done() + heard_ + LifeOfWaiting(copies_) + LifeOfHeld(chain_);
   // What waits for its turn gets on as long as others' gets do.
   const bool waits = params_.flow.waiting != nullptr && *params_.flow.waiting > 0;
   if (waits && range_ != nullptr && range_->connected()) {
@@ -353,6 +357,7 @@ std::string RemoteMove::waits_for() const {
   if (chain_ == nullptr && phase_ == Phase::kMemory) {
     return "memory of node " + needs_.context.node() + " to be made ready";
   }
+  if (chain_ != nullptr && chain_->held()) return WaitsForRate(*params_.pace);
   if (share_ != nullptr && slots_->Waits(*share_)) {
     return WaitsForSlots(needs_.context.node(), slots_->Ahead(*share_));
   }

@@ -37,10 +37,11 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
     Flow flow = {};
     plan::WireEnd source_memory = {};
     std::optional<std::chrono::milliseconds> deadline;
-    TransferInfo transfer;       // for the source's own list
-    ScatterRef ranges;           // null: all of both ends
-    std::string memory_id = {};  // of the source's memory; see Reservation
-    uint64_t arrived = 0;        // of the payload's beginning, by earlier moves: not moved again
+    TransferInfo transfer;               // for the source's own list
+    ScatterRef ranges;                   // null: all of both ends
+    std::string memory_id = {};          // of the source's memory; see Reservation
+    std::shared_ptr<TransferPace> pace;  // never null
+    uint64_t arrived = 0;  // of the payload's beginning, by earlier moves: not moved again
 
     // Where the source's bytes lie in what is opened to this node, and how long that is.
     LayoutRef source_layout() const;

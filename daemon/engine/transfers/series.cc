@@ -66,6 +66,7 @@ struct Series::Deciding {
   SessionId session;
   Policy policy;
   bool checksum = false;
+  Pacing pacing;
   std::optional<os::Clock::time_point> deadline;
   os::EventLoop::TimerId deadline_timer = 0;
   os::Clock::time_point begun = os::Clock::now();
@@ -128,6 +129,7 @@ Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
   deciding->session = who.session;
   deciding->policy = std::move(request.policy);
   deciding->checksum = request.checksum;
+  deciding->pacing = request.pacing;
   deciding->reporter = std::make_shared<Reporter>(context_, peers_, transfers_, id);
   deciding->reporter->AddObserver(reads ? record->info.destination.node : record->info.source.node);
   if (request.deadline) {
@@ -208,12 +210,15 @@ Status Series::Adopt(const Principal& who, TransferRequest& part, const Transfer
     return {Code::kFailedPrecondition, reasons::kBadArgument,
             "transfer " + part.part_of.str() + " has ended"};
   }
-  if (part.policy != Policy() || part.checksum || part.deadline) {
-    return {Code::kInvalidArgument, reasons::kBadArgument,
-            "a part has the policy, checksum and deadline of its series, and cannot set its own"};
+  if (part.policy != Policy() || part.checksum || part.deadline || part.pacing != Pacing()) {
+    return {
+        Code::kInvalidArgument, reasons::kBadArgument,
+        "a part has the policy, checksum, deadline and pacing of its series, and cannot set its "
+        "own"};
   }
   part.policy = deciding->policy;
   part.checksum = deciding->checksum;
+  part.pacing = deciding->pacing;
   if (deciding->deadline) {
     part.deadline = std::max(std::chrono::milliseconds(1),
                              std::chrono::duration_cast<std::chrono::milliseconds>(

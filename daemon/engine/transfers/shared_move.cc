@@ -1,5 +1,6 @@
 #include "daemon/engine/transfers/shared_move.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/engine/base/move.h"
@@ -130,8 +131,9 @@ void SharedMove::Run(uint64_t there) {
   pipeline::Places places;
   const pipeline::Layouts layouts{params_.source_layout(), destination_.layout};
   const uint64_t payload = destination_.payload();
-  const uint64_t chunk =
+  const uint64_t most =
       ChunkFor(layouts.from.get(), layouts.to.get(), route_->chunk_bytes(), kMaxCopies);
+  const uint64_t chunk = std::min(most, params_.pace->piece_bytes());
   places.source = std::make_unique<pipeline::SourceRange>(there, payload, chunk, layouts.from);
   places.destination =
       std::make_unique<pipeline::DestinationRange>(destination_.span.offset, payload, layouts.to);
@@ -141,6 +143,7 @@ void SharedMove::Run(uint64_t there) {
   stages.push_back(
       {std::make_unique<pipeline::CopyMover>(route_, executor, layouts), route_->depth()});
   chain_ = std::make_shared<pipeline::Chain>(executor, std::move(places), std::move(stages));
+  chain_->SetPace(params_.pace);
   outcome_.began = true;
   outcome_.evidence["shared"] = use_->how;
   if (const std::string proof = route_->proof(); !proof.empty()) {
@@ -159,6 +162,11 @@ void SharedMove::Stop(const Status& why) {
   if (!stopped_.ok()) return;
   stopped_ = why;
   if (chain_ != nullptr) chain_->Stop(why);
+}
+
+std::string SharedMove::waits_for() const {
+  if (chain_ == nullptr) return waits_for_;
+  return chain_->held() ? WaitsForRate(*params_.pace) : "";
 }
 
 void SharedMove::Finish() {

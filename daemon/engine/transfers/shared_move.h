@@ -23,8 +23,10 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
   void Start(Task running, Done done) override;
   void Stop(const Status& why) override;
   uint64_t bytes_done() const override { return chain_ == nullptr ? moved_ : chain_->bytes_done(); }
-  uint64_t life() const override { return bytes_done() + LifeOfWaiting(params_.flow); }
-  std::string waits_for() const override { return chain_ == nullptr ? waits_for_ : ""; }
+  uint64_t life() const override {
+    return bytes_done() + LifeOfWaiting(params_.flow) + LifeOfHeld(chain_);
+  }
+  std::string waits_for() const override;
 
  private:
   MemoryImporter::Recalled OnRecall();

@@ -90,6 +90,13 @@ Flow Transfers::FlowOf(const TransferRecord& record) const {
   return flow;
 }
 
+std::shared_ptr<TransferPace> Transfers::PaceOf(const TransferRecord& record,
+                                                uint64_t own_bytes_per_second) const {
+  const TransferId& whole = record.info.part_of.empty() ? record.info.id : record.info.part_of;
+  return context_.paces.Of(context_.flows, record.owner, record.initiator,
+                           {whole.str(), own_bytes_per_second});
+}
+
 Result<Ledger::Charge> Transfers::Take(const Owner& owner, const std::string& initiator,
                                        bool administrator, uint64_t bytes) {
   const Owner payer = PayerAt(context_.node(), initiator, owner);

@@ -81,6 +81,9 @@ class Transfers {
   Owner PayerOf(const TransferRecord& record) const;
   // Whose turn its bytes take, with a count of its own of what waits.
   Flow FlowOf(const TransferRecord& record) const;
+  // The limits that it keeps to: `own`, its own, is 0 for none.
+  std::shared_ptr<TransferPace> PaceOf(const TransferRecord& record,
+                                       uint64_t own_bytes_per_second) const;
   // A new record; ALREADY_EXISTS for an id that is known, INVALID_ARGUMENT for one of another
   // node's that a ring of this node could have. One that has ended needs no charge.
   Result<TransferRecord*> Add(TransferInfo info, Owner owner, std::string initiator,

@@ -90,14 +90,18 @@ TEST_CASE("the printed shares are some once the # is removed and the users are f
   for (const std::string& line : Lines(PrintDefault(TestSchema()))) {
     if (line == "#[qos.training]") text += "[qos.training]\n";
     if (line == "#users = \"\"") text += "users = \"1000\"\n";
-    if (line == "#weight = 1") text += line.substr(1) + "\n";
+    for (const char* key : {"#weight = ", "#rate_limit = ", "#priority = "}) {
+      if (line.starts_with(key)) text += line.substr(1) + "\n";
+    }
   }
   const auto config = Parse(text, "default", TestSchema());
   REQUIRE_OK(config);
   REQUIRE(config->shares.contains("training"));
   CHECK(config->shares.at("training").users.size() == 1);
   CHECK(config->shares.at("training").nodes.empty());
-  CHECK(config->shares.at("training").weight == 1);
+  CHECK(config->shares.at("training").weight == 1U);
+  CHECK(config->shares.at("training").rate_limit_bytes_per_second == 0U);
+  CHECK(config->shares.at("training").priority == onecopy::Priority::kNormal);
   CHECK(Defaults(TestSchema()).shares.empty());
 }
 

@@ -287,10 +287,10 @@ TEST_CASE("folders are exported to the users that are named") {
   CHECK(config->exports.at("all").mode == 0640);
 }
 
-TEST_CASE("users and nodes have the weights of their sections") {
+TEST_CASE("users and nodes have the weights and limits and priorities of their sections") {
   const auto config = Parse(
       "[qos.training]\nusers = \"1000  *@gpu-* 7@west\"\nnodes = \"west lab-?\"\nweight = 3\n"
-      "[qos.rest]\nnodes = \"*\"\n",
+      "[qos.rest]\nnodes = \"*\"\nrate_limit = \"2GiB\"\npriority = \"low\"\n",
       "f.toml", TestSchema());
   REQUIRE_OK(config);
   REQUIRE(config->shares.size() == 2);
@@ -298,10 +298,14 @@ TEST_CASE("users and nodes have the weights of their sections") {
   using onecopy::config::FileUser;
   CHECK(training.users == std::vector<FileUser>{{1000, ""}, {std::nullopt, "gpu-*"}, {7, "west"}});
   CHECK(training.nodes == std::vector<std::string>{"west", "lab-?"});
-  CHECK(training.weight == 3);
+  CHECK(training.weight == 3U);
+  CHECK_FALSE(training.rate_limit_bytes_per_second);
+  CHECK_FALSE(training.priority);
   CHECK(config->shares.at("rest").users.empty());
   CHECK(config->shares.at("rest").nodes == std::vector<std::string>{"*"});
-  CHECK(config->shares.at("rest").weight == 1);
+  CHECK_FALSE(config->shares.at("rest").weight);
+  CHECK(config->shares.at("rest").rate_limit_bytes_per_second == uint64_t{2} << 30);
+  CHECK(config->shares.at("rest").priority == onecopy::Priority::kLow);
 }
 
 TEST_CASE("a file is read from where it is") {

@@ -195,6 +195,8 @@ TEST_CASE("what differs counts at once or waits, and is told with both values") 
                            "peers.west.create_bytes: \"\" -> (not set)",
                            "peers.west.uid_domain: \"\" -> (not set)",
                            "qos.a.nodes: (not set) -> \"\"",
+                           "qos.a.priority: (not set) -> \"normal\"",
+                           "qos.a.rate_limit: (not set) -> \"0B\"",
                            "qos.a.users: (not set) -> \"7\"",
                            "qos.a.weight: (not set) -> 2",
                        });

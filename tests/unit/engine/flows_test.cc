@@ -66,3 +66,43 @@ TEST_CASE("the most particular section counts and of equal ones the largest") {
   CHECK(flows.Of(User(9), "east").node_weight == 1);
   CHECK(flows.Of(User(9), "emu").node_weight == 10);
 }
+
+TEST_CASE("each key of a section counts by itself") {
+  Flows flows;
+  flows.Configure({{{{std::nullopt, "*"}}, {}, 5, 100, Priority::kLow},
+                   {{{7, "east"}}, {}, std::nullopt, std::nullopt, Priority::kHigh},
+                   {{{8, "east"}}, {}, 9, 0, std::nullopt}});
+  CHECK(flows.Of(User(7), "east").user_weight == 5);
+  CHECK(flows.Of(User(7), "east").priority == Priority::kHigh);
+  CHECK(flows.RatesOf(User(7), "east").of_user == 100);
+  CHECK(flows.Of(User(8), "east").user_weight == 9);
+  CHECK(flows.Of(User(8), "east").priority == Priority::kLow);
+  CHECK(flows.RatesOf(User(8), "east").of_user == 0);  // it takes the limit back
+  CHECK(flows.RatesOf(User(9), "west").of_node == 0);
+}
+
+TEST_CASE("of equal sections the lowest limit and the highest priority count") {
+  for (const bool turned : {false, true}) {
+    Flows flows;
+    std::vector<ShareOptions> shares = {
+        {{{7, "east"}}, {"w*"}, std::nullopt, 100, Priority::kLow},
+        {{{7, "east"}}, {"w*"}, std::nullopt, 200, Priority::kHigh},
+        {{}, {"w*"}, std::nullopt, 0, std::nullopt},
+    };
+    if (turned) std::swap(shares.front(), shares.back());
+    flows.Configure(shares);
+    CHECK(flows.RatesOf(User(7), "east").of_user == 100);
+    CHECK(flows.Of(User(7), "east").priority == Priority::kHigh);
+    CHECK(flows.RatesOf(User(1, "west"), "west").of_node == 100);
+  }
+}
+
+TEST_CASE("a user's priority counts before its node's") {
+  Flows flows;
+  flows.Configure({{{}, {"west"}, std::nullopt, std::nullopt, Priority::kHigh},
+                   {{{std::nullopt, "*"}}, {}, std::nullopt, std::nullopt, Priority::kLow}});
+  CHECK(flows.Of(User(7, "west"), "west").priority == Priority::kLow);
+  flows.Configure({{{}, {"west"}, std::nullopt, std::nullopt, Priority::kHigh}});
+  CHECK(flows.Of(User(7, "west"), "west").priority == Priority::kHigh);
+  CHECK(flows.Of(User(7, "west"), "east").priority == Priority::kNormal);
+}

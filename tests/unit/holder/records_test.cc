@@ -140,6 +140,7 @@ TEST_CASE("the record of a transfer under way says all of it again") {
   record.request.asked.policy.link = "tcp";
   record.request.asked.policy.allow_emulated = true;
   record.request.asked.checksum = true;
+  record.request.asked.pacing = {uint64_t{3} << 20, Priority::kHigh};
   record.caller = "north";
   record.path = "tcp-direct";
   record.resumed_from = 4096;
@@ -160,6 +161,7 @@ TEST_CASE("the record of a transfer under way says all of it again") {
     CHECK(read->request.asked.destination == record.request.asked.destination);
     CHECK(read->request.asked.policy == record.request.asked.policy);
     CHECK(read->request.asked.checksum);
+    CHECK(read->request.asked.pacing == record.request.asked.pacing);
     CHECK(read->caller == "north");
     CHECK(read->path == "tcp-direct");
     CHECK(read->resumed_from == 4096);

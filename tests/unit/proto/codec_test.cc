@@ -383,3 +383,25 @@ TEST_CASE("text that is no UTF-8, or longer than a reader takes, does not spoil 
   CHECK(back->receipt.refused[0].detail.size() == 4096);
   CHECK(back->receipt.evidence.at("?") == "?");
 }
+
+TEST_CASE("how a request shares with others crosses the wire") {
+  for (const Priority priority : {Priority::kLow, Priority::kNormal, Priority::kHigh}) {
+    const Pacing sent{uint64_t{5} << 20, priority};
+    v1::Pacing message;
+    codec::Print(sent, &message);
+    const auto read = codec::Parse(message, Field());
+    REQUIRE_OK(read);
+    CHECK(*read == sent);
+  }
+  CHECK(*codec::Parse(v1::Pacing(), Field()) == Pacing());
+}
+
+TEST_CASE("a limit below the least and an unknown priority are refused") {
+  v1::Pacing slow;
+  slow.set_rate_limit_bytes_per_second(1);
+  CHECK(codec::Parse(slow, Field()).status().message().find("at least 1048576") !=
+        std::string::npos);
+  v1::Pacing strange;
+  strange.set_priority(static_cast<v1::Priority>(9));
+  CHECK_FALSE(codec::Parse(strange, Field()).ok());
+}

@@ -10,6 +10,7 @@
 
 using onecopy::FairQueue;
 using onecopy::Flow;
+using onecopy::Priority;
 
 namespace {
 
@@ -246,5 +247,56 @@ TEST_CASE("an item that costs anything at all is served without a round for each
   queue.Push({.user = 8}, 1001, 5, 1001);
   CHECK(queue.Pop() == 1001);
   for (int i = 0; i < 101; ++i) (void)queue.Pop();
+  CHECK(queue.empty());
+}
+
+TEST_CASE("a higher priority goes before all others whatever their weights") {
+  FairQueue<int> queue(1);
+  const Flow low{.user = 1, .user_weight = 100, .priority = Priority::kLow};
+  const Flow normal{.user = 2};
+  const Flow high{.node = 7, .user = 3, .priority = Priority::kHigh};
+  for (int i = 0; i < 2; ++i) {
+    queue.Push(low, 1, 1, 10 + i);
+    queue.Push(normal, 2, 1, 20 + i);
+    queue.Push(high, 3, 1, 30 + i);
+  }
+  for (const int next : {30, 31, 20, 21, 10}) CHECK(queue.Pop() == next);
+  queue.Push(high, 3, 1, 32);
+  CHECK(queue.Pop() == 32);
+  CHECK(queue.Pop() == 11);
+  CHECK(queue.empty());
+}
+
+TEST_CASE("a user's own priorities order what is the user's and take nothing from others") {
+  FairQueue<int> queue(1);
+  const Flow greedy{.user = 1, .own_priority = Priority::kHigh};
+  const Flow later{.user = 1, .own_priority = Priority::kLow};
+  for (int i = 0; i < 3; ++i) {
+    queue.Push(later, 1, 1, 10 + i);
+    queue.Push(greedy, 2, 1, 20 + i);
+    queue.Push({.user = 2}, 3, 1, 30 + i);
+  }
+  std::map<int, std::vector<int>> by_user;
+  std::vector<int> first_four;
+  while (!queue.empty()) {
+    const int next = queue.Pop();
+    by_user[next / 30].push_back(next);
+    if (first_four.size() < 4) first_four.push_back(next / 30);
+  }
+  CHECK(by_user[0] == std::vector<int>{20, 21, 22, 10, 11, 12});
+  CHECK(by_user[1] == std::vector<int>{30, 31, 32});
+  CHECK(std::count(first_four.begin(), first_four.end(), 1) == 2);
+}
+
+TEST_CASE("what is taken out is found under every priority") {
+  FairQueue<int> queue(1);
+  for (int i = 0; i < 3; ++i) {
+    for (int own = 0; own < 3; ++own) {
+      queue.Push({.priority = static_cast<Priority>(i), .own_priority = static_cast<Priority>(own)},
+                 5, 1, i * 3 + own);
+    }
+  }
+  CHECK(queue.TakeIf([](int item) { return item % 2 == 0; }).size() == 5);
+  CHECK(queue.TakeChannel(5).size() == 4);
   CHECK(queue.empty());
 }

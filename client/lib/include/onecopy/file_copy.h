@@ -68,6 +68,7 @@ struct FileCopyOptions {
   // range that is written, with `ranges`, and for several files or buffers.
   bool resume = false;
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole copy
+  Pacing pacing = {};  // of the whole copy; of several files or buffers, of each transfer
   uint64_t window_bytes = uint64_t{32} << 20;
   unsigned windows = 2;  // at least 1
 

@@ -40,7 +40,8 @@ class Calls(BufferCalls):
     def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                  allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
                  ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
-                 as_bytes: bool = False, message: str | bytes = b"", progress: Progress | None = None) -> Transfer:
+                 as_bytes: bool = False, message: str | bytes = b"", rate_limit: int | str = 0, priority: str = "normal",
+                 progress: Progress | None = None) -> Transfer:
         """Moves bytes and returns when they have arrived. Raises an Error with its reason if they have not. Does not wait
         for CUDA streams: synchronise first, or use `enqueue`.
 
@@ -52,8 +53,9 @@ class Calls(BufferCalls):
         allow_emulated: at_most accepts a software RDMA device; checksum: compare the checksums of both ends; deadline: in
         seconds; ranges: parts of two buffers, see below; sync: for a destination file on another node: return when its
         bytes and its name are on the disk; message: up to 4 KiB, which the destination's watch gets after the last byte
-        (see `watch`); progress: a function that is called with the transfer at each change; an exception in it cancels the
-        transfer.
+        (see `watch`); rate_limit: the largest number of bytes per second, at least 1 MiB (or a text such as "500MiB"); 0: no
+        limit; priority: "low", "normal" or "high", among this user's own transfers; progress: a function that is called with
+        the transfer at each change; an exception in it cancels the transfer.
 
         Two lists of ends move as one transfer of many buffers, in pairs. Two mappings are matched by key. All sources must
         be on one node, and all destinations on one node. A pair that appears twice moves once. Arrays without elements are
@@ -69,7 +71,8 @@ class Calls(BufferCalls):
         blocks to write."""
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
-        if chosen is _NONE and progress is None and deadline is None and not (checksum or sync or as_bytes or message):
+        plain = not (checksum or sync or as_bytes or message or rate_limit or priority != "normal")
+        if chosen is _NONE and progress is None and deadline is None and plain:
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None:
             known = self._known.run(source, destination, policy)
@@ -83,19 +86,19 @@ class Calls(BufferCalls):
                 return Transfer.nothing(self._native)
         return self._transfer(_native.Stop(), progress, source, destination, at_most=at_most, path=path, link=link,
                               allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=chosen,
-                              sync=sync, as_bytes=as_bytes, message=message)
+                              sync=sync, as_bytes=as_bytes, message=message, rate_limit=rate_limit, priority=priority)
 
     def prepare(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-                ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None,
-                as_bytes: bool = False) -> _prepared.Prepared:
+                ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, as_bytes: bool = False,
+                rate_limit: int | str = 0, priority: str = "normal") -> _prepared.Prepared:
         """Prepares a transfer that you make many times: it inspects the ends now, and Prepared.run makes the transfer each
         time. Use it for a loop over arrays of a few KiB, where inspecting takes longer than moving."""
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
         return _prepared.Prepared(self._requests, source, destination, {
             "at_most": at_most, "path": path, "link": link, "allow_emulated": allow_emulated, "checksum": checksum,
             "deadline": deadline, "chosen": chosen if isinstance(chosen, _layouts.Blocks) else choose(chosen),
-            "as_bytes": as_bytes})
+            "as_bytes": as_bytes, "rate_limit": rate_limit, "priority": priority})
 
     def _transfer(self, stop: _native.Stop, progress: Progress | None, source: End, destination: End,
                   **options: Any) -> Transfer:
@@ -118,11 +121,13 @@ class Calls(BufferCalls):
     def start(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
               allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
               ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
-              as_bytes: bool = False, message: str | bytes = b"") -> Transfer:
+              as_bytes: bool = False, message: str | bytes = b"", rate_limit: int | str = 0,
+              priority: str = "normal") -> Transfer:
         """Like `transfer`, but does not wait for the end: see Transfer.wait. The result keeps the arrays alive."""
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
-        if chosen is _NONE and deadline is None and not (checksum or sync or as_bytes or message):
+        plain = not (checksum or sync or as_bytes or message or rate_limit or priority != "normal")
+        if chosen is _NONE and deadline is None and plain:
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None and (known := self._known.start(source, destination, policy)) is not None:
             return known
@@ -139,14 +144,16 @@ class Calls(BufferCalls):
         try:
             return self._requests.call(
                 run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-                checksum=checksum, deadline=deadline, ranges=chosen, sync=sync, as_bytes=as_bytes, message=message)
+                checksum=checksum, deadline=deadline, ranges=chosen, sync=sync, as_bytes=as_bytes, message=message,
+                rate_limit=rate_limit, priority=priority)
         except NothingToMove:
             return Transfer.nothing(self._native)
 
     def enqueue(self, source: End, destination: End, *, stream: Any = None, after: Any = None, then: Any = None,
                 at_most: int | None = None, path: str = "", link: str = "", allow_emulated: bool = False,
                 checksum: bool = False, deadline: float | None = None, ranges: Ranges = (), source_blocks: Any = None,
-                blocks: Any = None, as_bytes: bool = False) -> _streams.Queued:
+                blocks: Any = None, as_bytes: bool = False, rate_limit: int | str = 0,
+                priority: str = "normal") -> _streams.Queued:
         """Like `transfer`, but in the order of CUDA streams, and without waiting. The transfer begins when the work already
         queued on the stream `after` is done. Work that is queued on the stream `then` from now on waits, on the GPU, for
         the end of the transfer. `stream` stands for the one that you leave out. A stream continues however the transfer
@@ -167,7 +174,8 @@ class Calls(BufferCalls):
         try:
             return self._requests.call(
                 run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-                checksum=checksum, deadline=deadline, ranges=_layouts.chosen_of(ranges, source_blocks, blocks), as_bytes=as_bytes)
+                checksum=checksum, deadline=deadline, ranges=_layouts.chosen_of(ranges, source_blocks, blocks), as_bytes=as_bytes,
+                rate_limit=rate_limit, priority=priority)
         except NothingToMove:
             return _streams.Queued(self._native, None, None)
 
@@ -191,7 +199,7 @@ class Calls(BufferCalls):
 
     def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0, bytes: int | None = None,
                        at_most: int | None = None, path: str = "", checksum: bool = False, deadline: float | None = None,
-                       progress: Progress | None = None) -> Transfer:
+                       rate_limit: int | str = 0, priority: str = "normal", progress: Progress | None = None) -> Transfer:
         """Copies a file of this machine into a buffer or an array, on any node, and returns when the bytes are there. The
         daemon itself reads a regular file, with this process's access rights (path storage-bounce, or
         storage-bounce+tcp-bounce and the like to another node). The bytes of a pipe or similar go through memory of this
@@ -201,7 +209,7 @@ class Calls(BufferCalls):
         the rest of the file. Other arguments: see transfer. Arrays must not have gaps. Raises NotFound (FILE_NOT_FOUND),
         and InvalidArgument or OutOfRange for a range outside the file or the destination."""
         return _files.read(self._requests, _native.Stop(), progress, file, destination, offset, bytes, at_most=at_most, path=path,
-                           checksum=checksum, deadline=deadline)
+                           checksum=checksum, deadline=deadline, rate_limit=rate_limit, priority=priority)
 
     def copy_file_to_each(self, file: str | os.PathLike[str], destinations: Sequence[End], *, offset: int = 0,
                           bytes: int | None = None, at_most: int | None = None, checksum: bool = False,
@@ -220,7 +228,8 @@ class Calls(BufferCalls):
 
     def copy_to_file(self, source: End, file: str | os.PathLike[str], *, offset: int | None = None, sync: bool = False,
                      write_device: bool = False, at_most: int | None = None, path: str = "", checksum: bool = False,
-                     deadline: float | None = None, progress: Progress | None = None) -> Transfer:
+                     deadline: float | None = None, rate_limit: int | str = 0, priority: str = "normal",
+                     progress: Progress | None = None) -> Transfer:
         """Copies a buffer or an array, on any node, into a file of this machine. A whole file gets its name only at the
         end, so a failed write leaves the old file intact. With an offset, the bytes are written in place, into a file that
         must exist.
@@ -230,7 +239,7 @@ class Calls(BufferCalls):
         another device is always refused: FailedPrecondition (DEVICE_IN_USE). Raises ResourceExhausted (NO_SPACE) if the
         disk is full. Otherwise like copy_from_file."""
         return _files.write(self._requests, _native.Stop(), progress, source, file, offset, sync, write_device, at_most=at_most,
-                            path=path, checksum=checksum, deadline=deadline)
+                            path=path, checksum=checksum, deadline=deadline, rate_limit=rate_limit, priority=priority)
 
     def load(self, file: str | os.PathLike[str], *, device: Any = None,
              pool: _pool.Pool | _pool.DevicePool | None = None, only: str | Iterable[str] | None = None,

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from ..memory import _arrays
 from ..values._errors import InvalidArgument, NotFound
 from ..values._arrival import as_message
+from ..values import _numbers
 from ..values._numbers import milliseconds
 from . import _layouts, _pieces
 from ._ends import End, Keeps, NothingToMove, Place, is_empty
@@ -70,7 +71,8 @@ class Requests(Places):
     def make(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
              allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
              chosen: Chosen | _layouts.Blocks = None, sync: bool = False, as_bytes: bool = False,
-             message: str | bytes = b"") -> tuple[_pieces.Request, Keeps]:
+             message: str | bytes = b"", rate_limit: int | str = 0,
+             priority: str = "normal") -> tuple[_pieces.Request, Keeps]:
         """What the native part takes, and what must live as long as the transfer. Raises NothingToMove for lists without
         an element, and for no ranges."""
         pieces = None if isinstance(chosen, _layouts.Blocks) else chosen
@@ -102,7 +104,8 @@ class Requests(Places):
             places = [from_, to]
         return _pieces.request(ends, path=path, at_most=at_most, link=link, allow_emulated=allow_emulated,
                                checksum=checksum, deadline_ms=milliseconds(deadline, "a deadline"),
-                               sync=sync, message=as_message(message)), Keeps(places)
+                               sync=sync, message=as_message(message), rate_limit=_numbers.rate(rate_limit),
+                               priority=_numbers.priority(priority)), Keeps(places)
 
     def _many(self, pairs: _Pairs, as_bytes: bool) -> tuple[_pieces.Ends, list[Place]]:
         """Of pairs of which one goes to the other. A pair that is there twice (tied weights) moves once."""

@@ -13,6 +13,8 @@ from ._errors import InvalidArgument
 
 MOST_BYTES = (1 << 63) - 1  # what a file, or a buffer, can have
 MOST_COPIES = (1 << 32) - 1  # that somebody may accept
+LEAST_RATE = 1 << 20
+PRIORITIES = ("low", "normal", "high")
 MOST_SECONDS = 10 * 365 * 86400.0 - 1  # what the daemon takes: below ten years
 
 
@@ -28,6 +30,20 @@ def whole(value: Any, what: str, *, least: int = 0, most: int = MOST_BYTES, reas
 def size(value: Any, what: str, *, most: int = MOST_BYTES) -> int:
     """Bytes: a number of them, or "64MiB"."""
     return whole(_native.parse_bytes(value) if isinstance(value, str) else value, what, most=most)
+
+
+def rate(value: Any) -> int:
+    """Bytes per second: a number of them, or "64MiB"; 0: no limit."""
+    number = size(value, "a rate limit")
+    if 0 < number < LEAST_RATE:
+        raise InvalidArgument(f"a rate limit cannot be {value!r}", "BAD_ARGUMENT", f"pass at least {LEAST_RATE} bytes per second, or 0 for no limit")
+    return number
+
+
+def priority(value: Any) -> str:
+    if value not in PRIORITIES:
+        raise InvalidArgument(f"a priority cannot be {value!r}", "BAD_ARGUMENT", "pass 'low', 'normal' or 'high'")
+    return str(value)
 
 
 def seconds(value: Any, what: str, *, zero: bool = False) -> float:
