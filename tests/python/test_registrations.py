@@ -29,6 +29,7 @@ class Driver:
         self.session = 1
         self.calls = []  # how many pieces each had
         self.refused = set()  # starts of what cannot be registered
+        self.in_use = set()  # ids of what is not ended without force
         self.asked = 0
         self._last = 0
         self.registrations = _registrations.Registrations(
@@ -70,7 +71,8 @@ class Driver:
         return Buffer("east", name or id, id, "cuda" if on_gpu else "host", "", size, "0@east", True, None, 0)
 
     def _delete(self, id, force):
-        del force
+        if id in self.in_use and not force:
+            raise onecopy.FailedPrecondition("a transfer uses it", "IN_USE")
         self.registered.pop(id, None)
 
 
@@ -232,3 +234,38 @@ def test_what_ends_is_told_once_no_lock_is_held(driver):
     registrations.on_end = on_end
     registrations.forget(array)
     assert told == [(made, False)]
+
+
+def host(start, size):
+    return Array(start, size, _arrays.CPU).found
+
+
+def test_memory_that_an_owner_has_left_is_ended_unless_it_is_in_use(driver):
+    owner = Array(0, MIB, _arrays.CPU)
+    first = driver.find(owner)
+    driver.in_use.add(first.buffer.id)
+    owner.found = host(8 * MIB, MIB)  # the other one of two buffers
+    second = driver.find(owner)
+    driver.registrations.pin(second)
+    owner.found = host(0, MIB)
+    assert driver.find(owner) is first
+    assert set(driver.registered) == {first.buffer.id, second.buffer.id}
+    driver.in_use.clear()
+    driver.registrations.unpin(second)
+    owner.found = host(16 * MIB, MIB)
+    third = driver.find(owner)
+    assert set(driver.registered) == {third.buffer.id}
+    del owner
+    gc.collect()
+    assert not driver.registered
+
+
+def test_memory_that_only_shrank_stays_registered(driver):
+    owner = Array(0, 2 * MIB, _arrays.CPU)
+    whole = driver.find(owner)
+    owner.found = host(0, MIB)
+    assert driver.find(owner) is not whole
+    assert whole.buffer.id in driver.registered
+    del owner
+    gc.collect()
+    assert not driver.registered

@@ -291,16 +291,17 @@ class Registrations:
             return [Owned(found[each.key], each.owner, each.lasting) for each in wanted]
 
     def _leave(self, wanted: Iterable[_Wanted]) -> None:
-        """Ends what is registered of owners that have other memory by now (resize_): theirs may have come to others."""
+        """Ends what is registered of owners that have other memory by now (resize_): theirs may have come to others. What
+        they still have a part of stays, and so does what is in use: an owner may show two buffers in turn."""
         for each in wanted:
             if not each.lasting or each.extent is None:
                 continue
             first, last = each.extent
             for key in self._keys.get(id(each.owner), set()) - {each.key}:
                 begin, end = key[1], key[1] + key[2]
-                # Of an allocation an owner may have a part, and go on in the next one.
-                if (end <= first or last <= begin) if key[0] < 0 else (begin < first or last < end):
-                    self._disown(key, id(each.owner))
+                if (end <= first or last <= begin) and self._of[key].pins == 0:
+                    with contextlib.suppress(FailedPrecondition):  # a transfer uses it
+                        self._disown(key, id(each.owner), force=False)
 
     def _make(self, missing: dict[_Key, _Wanted]) -> dict[_Key, Registration]:
         made: dict[_Key, Registration] = {}
@@ -359,7 +360,8 @@ class Registrations:
         registration.owners[id(owner)] = watch
         self._keys.setdefault(id(owner), set()).add(key)
 
-    def _disown(self, key: _Key, owner: int) -> None:
+    def _disown(self, key: _Key, owner: int, *, force: bool = True) -> None:
+        """The registration ends if it has no other owner. Not force: raises FailedPrecondition if a transfer uses it."""
         if self._forked():
             return
         with self._held():
@@ -367,7 +369,7 @@ class Registrations:
             if known is None or owner not in known.owners:
                 return
             if len(known.owners) == 1:  # it stays noted until that is done, which may be begun twice
-                self._drop(key, force=True)
+                self._drop(key, force=force)
             else:
                 del known.owners[owner]
                 self._forget(key, owner)
