@@ -4,6 +4,8 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <string>
+#include <utility>
 
 #include "onecopy/reasons.h"
 
@@ -29,8 +31,8 @@ void InChild() {
 // Fails only without memory, before the program has begun.
 [[maybe_unused]] const int registered = ::pthread_atfork(BeforeFork, nullptr, InChild);
 
-Status Forked(const char* what) {
-  return {Code::kFailedPrecondition, reasons::kForked, what,
+Status Forked(std::string what) {
+  return {Code::kFailedPrecondition, reasons::kForked, std::move(what),
           "start such processes with exec (multiprocessing's \"spawn\" or \"forkserver\"), or "
           "connect only after the fork"};
 }
@@ -46,10 +48,10 @@ Status ForkGuard::CheckProcess() {
       "fork: it cannot have a client");
 }
 
-Status ForkGuard::CheckObject(uint64_t made_in) {
+Status ForkGuard::CheckObject(uint64_t made_in, const char* what) {
   if (made_in == Generation()) return OkStatus();
-  return Forked(
-      "this client was made before the process forked, and belongs to the parent process");
+  return Forked("this " + std::string(what) +
+                " was made before the process forked, and belongs to the parent process");
 }
 
 void ForkGuard::NoteUse() { used = true; }

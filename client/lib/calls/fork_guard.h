@@ -20,8 +20,8 @@ class ForkGuard {
   // Whether gRPC can be used in this process: FAILED_PRECONDITION (FORKED) where one of its
   // ancestors used it and then forked, without a new program.
   static Status CheckProcess();
-  // The same of an object made in that generation.
-  static Status CheckObject(uint64_t made_in);
+  // The same of an object made in that generation, which is a `what`.
+  static Status CheckObject(uint64_t made_in, const char* what = "client");
 
   // gRPC is about to be used.
   static void NoteUse();

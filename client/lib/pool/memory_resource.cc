@@ -27,7 +27,9 @@ std::string AddressText(const void* pointer) {
 // there: this is asked before that is taken.
 class OfProcess {
  public:
-  Status CheckProcess() const { return client::ForkGuard::CheckObject(made_in_); }
+  Status CheckProcess() const {
+    return client::ForkGuard::CheckObject(made_in_, "memory resource");
+  }
 
  private:
   const uint64_t made_in_ = client::ForkGuard::Generation();
@@ -108,6 +110,7 @@ Result<void*> LimitingResource::Allocate(uint64_t bytes, StreamHandle stream) {
 // With the lock over the upstream's call in this and the following ones: the memory could be
 // another's as soon as it is given back.
 Status LimitingResource::Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) {
+  if (pointer == nullptr) return OkStatus();
   ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   const MutexLock lock(state_->mutex);
   ONECOPY_RETURN_IF_ERROR(upstream_->Deallocate(pointer, bytes, stream));
@@ -149,8 +152,8 @@ Result<void*> StatisticsResource::Allocate(uint64_t bytes, StreamHandle stream) 
 }
 
 Status StatisticsResource::Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) {
-  ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   if (pointer == nullptr) return OkStatus();
+  ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   const MutexLock lock(state_->mutex);
   Status done = upstream_->Deallocate(pointer, bytes, stream);
   if (!done.ok()) {
@@ -193,6 +196,7 @@ Result<void*> LeakCheckResource::Allocate(uint64_t bytes, StreamHandle stream) {
 }
 
 Status LeakCheckResource::Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) {
+  if (pointer == nullptr) return OkStatus();
   ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   const MutexLock lock(state_->mutex);
   ONECOPY_RETURN_IF_ERROR(upstream_->Deallocate(pointer, bytes, stream));

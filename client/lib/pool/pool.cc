@@ -19,7 +19,7 @@ namespace onecopy {
 
 struct Pool::State {
   // The caller's lock may be another process's, held for ever: this comes before any.
-  Status CheckProcess() const { return client::ForkGuard::CheckObject(made_in); }
+  Status CheckProcess() const { return client::ForkGuard::CheckObject(made_in, "pool"); }
   // What the core knows the stream by. `freeing`: memory that goes back, not memory that comes.
   Result<StreamHandle> KeyOf(StreamHandle stream, bool freeing = false) const {
     if (stream == 0) return stream;

@@ -43,7 +43,7 @@ class PendingTransfer : public std::enable_shared_from_this<PendingTransfer> {
 
  protected:
   bool has_ended() const { return done_.load(std::memory_order_acquire) != 0; }
-  Status CheckProcess() const { return ForkGuard::CheckObject(made_in_); }
+  Status CheckProcess() const { return ForkGuard::CheckObject(made_in_, "transfer"); }
 
   // Of a transfer that makes progress only while a thread asks for its end: looks for the end, and
   // pauses if it has not come, for at most `longest`, and longer the longer that thread has waited.

@@ -1,6 +1,7 @@
 // A source of memory, and adaptors for it. An adaptor is a source that passes every call on to
-// another source. In a forked child, the adaptors that count fail with FAILED_PRECONDITION
-// (FORKED).
+// another source. The adaptors that count belong to the process that made them: in a forked child,
+// their Allocate and Deallocate fail with FAILED_PRECONDITION (FORKED), and bytes_in_use, counts
+// and Outstanding return 0, or nothing, whatever is allocated.
 #pragma once
 
 #include "onecopy/language.h"  // first
