@@ -89,12 +89,13 @@ class MadeBuffers {
  public:
   explicit MadeBuffers(const Deadline& deadline) : deadline_(deadline) {}
 
+  // `keep`: those that were made stay if another one cannot be made.
   Status Make(Client& client, const std::vector<ParsedEndpoint>& ends, uint64_t bytes,
-              const std::string& memory) {
+              const std::string& memory, bool keep) {
     for (const ParsedEndpoint& end : ends) {
       Result<BufferInfo> made =
           deadline_.Within([&] { return MakeBuffer(client, end, bytes, memory); });
-      if (!made.ok()) return RemoveAll(client, made.status());
+      if (!made.ok()) return keep ? made.status() : RemoveAll(client, made.status());
       made_.push_back(std::move(*made));
     }
     return OkStatus();
@@ -166,7 +167,7 @@ Status CopyBufferToSeveral(Session& session, Client& client, const CopiesToSever
   if (!copies.create.empty()) {
     ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes,
                              deadline.Within([&] { return BytesOf(client, source); }));
-    ONECOPY_RETURN_IF_ERROR(made.Make(client, ends, bytes, copies.create));
+    ONECOPY_RETURN_IF_ERROR(made.Make(client, ends, bytes, copies.create, copies.keep_failed));
   }
   ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
   const auto on_update = [&](uint64_t done, uint64_t total) { bar.Update(done, total); };

@@ -80,6 +80,14 @@ TEST_CASE("a copy that fails leaves no buffer behind, unless that is asked for")
   kept.emplace_back("--keep-failed");
   CheckRefused(pair.east.Run(kept), 7, "FAILED_PRECONDITION", "POLICY_UNMET");
   CHECK(BuffersOf(pair.west) == 1);
+  // Of several, also those that were made before one could not be.
+  pair.east.Do({"buffer", "create", "s", "--size", "10"});
+  std::vector<std::string> several = {"cp", "s", "west:b", "--also", "west:a", "--create"};
+  CheckRefused(pair.east.Run(several), 2, "ALREADY_EXISTS", "NAME_TAKEN");
+  CHECK(BuffersOf(pair.west) == 1);
+  several.emplace_back("--keep-failed");
+  CheckRefused(pair.east.Run(several), 2, "ALREADY_EXISTS", "NAME_TAKEN");
+  CHECK(BuffersOf(pair.west) == 2);
 }
 
 TEST_CASE("--create is refused where it cannot be meant") {
