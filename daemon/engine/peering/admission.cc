@@ -11,7 +11,7 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMaxMet = 4096;
+constexpr size_t kMaxMet = 4096;  // of this machine, and of others
 
 bool IsOnLoopback(const PeerOptions& peer) {
   const Result<os::HostPort> address = os::ParseHostPort(peer.address);
@@ -39,17 +39,32 @@ Admission::Admission(const Options& options)
 
 void Admission::Configure(std::vector<PeerOptions> peers) {
   peers_ = WithRights(std::move(peers));
-  std::erase_if(met_locally_,
-                [this](const auto& met) { return !met.second && ByPattern(met.first) == nullptr; });
+  std::erase_if(met_, [this](const auto& met) {
+    return !met.second.local && ByPattern(met.first) == nullptr;
+  });
 }
 
 void Admission::Forget(const std::string& node) {
-  const auto met = met_locally_.find(node);
-  if (met != met_locally_.end() && !met->second) met_locally_.erase(met);
+  const auto met = met_.find(node);
+  if (met != met_.end() && !met->second.local) met_.erase(met);
+}
+
+void Admission::Meet(const std::string& node, bool local) {
+  size_t alike = 0;
+  auto oldest = met_.end();
+  if (met_.size() >= kMaxMet) {
+    for (auto each = met_.begin(); each != met_.end(); ++each) {
+      if (each->second.local != local) continue;
+      ++alike;
+      if (oldest == met_.end() || each->second.call < oldest->second.call) oldest = each;
+    }
+  }
+  if (alike >= kMaxMet) met_.erase(oldest);
+  met_.emplace(node, Met{local, ++calls_});
 }
 
 bool Admission::Expects(const std::string& node) const {
-  return ByName(node) != nullptr || ByPattern(node) != nullptr || met_locally_.contains(node);
+  return ByName(node) != nullptr || ByPattern(node) != nullptr || met_.contains(node);
 }
 
 const PeerOptions* Admission::ByName(const std::string& node) const {
@@ -75,33 +90,29 @@ Status Admission::Admit(const std::string& node, bool local) {
                        ", and this call comes from another machine",
                    "set peers." + node + ".address to that node's address, or use [tls]");
   }
-  const auto met = met_locally_.find(node);
-  if (met == met_locally_.end()) {
+  const auto met = met_.find(node);
+  if (met == met_.end()) {
     if (ByPattern(node) == nullptr && !local) {
       return Refused(
           "node " + node_ + " refuses calls from node " + node + ", which is not one of its peers",
           "name it there under [peers], by name or by a pattern such as [peers.\"gpu-*\"]");
     }
-    if (met_locally_.size() >= kMaxMet) {
-      return {Code::kResourceExhausted, reasons::kQuota,
-              "node " + node_ + " has met " + std::to_string(kMaxMet) +
-                  " nodes that are not configured by name, which is the limit"};
-    }
-    met_locally_.emplace(node, local);
+    Meet(node, local);
     return OkStatus();
   }
-  if (met->second && !local) {
+  if (met->second.local && !local) {
     return Refused("node " + node + " is one of the machine of node " + node_ +
                        ", and this call comes from another machine",
                    "give every node its own name");
   }
+  met->second.call = ++calls_;
   return OkStatus();
 }
 
 bool Admission::IsLocal(const std::string& node) const {
   if (const PeerOptions* entry = ByName(node)) return IsOnLoopback(*entry);
-  const auto met = met_locally_.find(node);
-  return met != met_locally_.end() && met->second;
+  const auto met = met_.find(node);
+  return met != met_.end() && met->second.local;
 }
 
 std::string Admission::OwnDomain() const {

@@ -55,9 +55,18 @@ class Admission {
   const bool loopback_only_;
   const bool names_proven_;
   std::vector<PeerOptions> peers_;
-  // Nodes that are not configured by name, by whether they were met on this machine: it stays so,
-  // lest another one takes a name over with its rights.
-  std::map<std::string, bool> met_locally_;
+  // A node that is not configured by name.
+  struct Met {
+    bool local;     // met on this machine: it stays so, lest another takes its name and its rights
+    uint64_t call;  // the number of its last call
+  };
+
+  // There are so many nodes of this machine, and so many others: the one of its kind goes that has
+  // not called for longest, so that nodes which come and go keep no others out.
+  void Meet(const std::string& node, bool local);
+
+  std::map<std::string, Met> met_;
+  uint64_t calls_ = 0;
 };
 
 }  // namespace onecopy::engine

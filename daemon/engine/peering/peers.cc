@@ -32,7 +32,8 @@ struct Peers::Peer {
 
   const std::string name;
   Whereabouts where;
-  bool hidden = false;  // it has vanished, and does not answer
+  bool hidden = false;                // it has vanished or left, and does not answer
+  os::Clock::time_point hidden_at{};  // when it was hidden last
   std::unique_ptr<PeerApi> api;
   NodeState state = NodeState::kDisconnected;
   Status why;
@@ -97,23 +98,35 @@ void Peers::Configure(const std::vector<PeerOptions>& peers) {
     }
   }
   for (const std::string& name : gone) Forget(name, "was taken out of the configuration");
+  std::vector<const PeerOptions*> unknown;
   for (const auto& [name, options] : addressed) {
-    const bool known = peers_.contains(name);
-    if (!known && options->discovered && peers_.size() >= kMaxPeers) {
-      left_out_.emplace(name, options->address);
-      continue;
-    }
-    Peer& peer = Ensure(name, options->address);
-    // Others change often: one that is down, and was discovered before, is tried after its pause.
-    const bool was_hidden = peer.hidden;
-    const bool waits = options->discovered && known && !was_hidden;
-    if (options->discovered) {
-      Discovered(peer, options->address);
+    if (peers_.contains(name)) {
+      Locate(*options, true);
     } else {
-      Configured(peer, options->address);
+      unknown.push_back(options);
     }
-    if (was_hidden || (peer.state == NodeState::kDisconnected && !waits)) Greet(peer);
   }
+  // After the known ones: one of them that was hidden until now keeps its place.
+  for (const PeerOptions* options : unknown) {
+    if (options->discovered && !MakeRoom()) {
+      left_out_.emplace(options->name, options->address);
+    } else {
+      Locate(*options, false);
+    }
+  }
+}
+
+void Peers::Locate(const PeerOptions& options, bool known) {
+  Peer& peer = Ensure(options.name, options.address);
+  // Others change often: one that is down, and was discovered before, is tried after its pause.
+  const bool was_hidden = peer.hidden;
+  const bool waits = options.discovered && known && !was_hidden;
+  if (options.discovered) {
+    Discovered(peer, options.address);
+  } else {
+    Configured(peer, options.address);
+  }
+  if (was_hidden || (peer.state == NodeState::kDisconnected && !waits)) Greet(peer);
 }
 
 void Peers::Configured(Peer& peer, const std::string& address) {
@@ -145,21 +158,30 @@ void Peers::Vanished(Peer& peer) {
 // Kept for as long as a transfer waits for it: what it was is needed to tell whether it has
 // restarted.
 void Peers::Hide(Peer& peer) {
-  if (std::exchange(peer.hidden, true)) return;
+  peer.api.reset();
+  peer.greeting = false;
+  ++peer.attempt;
+  const bool was_hidden = std::exchange(peer.hidden, true);
+  if (!was_hidden) NoteHidden(peer);
+  for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(DownStatus(peer));
+}
+
+void Peers::NoteHidden(Peer& peer) {
   log::Info(peer.where.vanished()
                 ? "peer is gone: it is no longer discovered and does not answer"
                 : "peer is gone: it neither calls nor answers, and was not discovered",
             {{"peer", peer.name}, {"address", peer.where.address()}});
-  peer.api.reset();
-  peer.greeting = false;
-  ++peer.attempt;
+  peer.hidden_at = os::Clock::now();
   context_.loop.CancelTimer(peer.timer);
   const auto keep = std::max(context_.options.resume_for, context_.options.silent_peer_stays);
   peer.timer = context_.loop.RunAfter(keep, [this, name = peer.name] {
     peers_.at(name)->timer = 0;
     Forget(name, "has gone, and is not discovered");
   });
-  for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(DownStatus(peer));
+  // Not now: callers go through all peers.
+  if (!left_out_.empty()) {
+    context_.loop.RunAfter(std::chrono::milliseconds(0), [this] { TakeLeftOut(); });
+  }
 }
 
 bool Peers::HasLeft(const Peer& peer) const {
@@ -183,6 +205,11 @@ bool Peers::TryElsewhere(Peer& peer) {
 }
 
 void Peers::Forget(const std::string& name, const std::string& what) {
+  Remove(name, what);
+  TakeLeftOut();
+}
+
+void Peers::Remove(const std::string& name, const std::string& what) {
   Peer& peer = *peers_.at(name);
   const Status why(Code::kUnavailable, reasons::kPeerNotFound, "node " + name + " " + what);
   SetState(peer, NodeState::kDisconnected, why);
@@ -192,13 +219,26 @@ void Peers::Forget(const std::string& name, const std::string& what) {
   namesakes_.Forget(name);
   admission_.Forget(name);
   peers_.erase(name);
-  TakeLeftOut();
+}
+
+bool Peers::MakeRoom() {
+  while (peers_.size() >= kMaxPeers) {
+    const Peer* oldest = nullptr;
+    for (const auto& [name, peer] : peers_) {
+      const bool older = oldest == nullptr || peer->hidden_at < oldest->hidden_at;
+      if (peer->hidden && older) oldest = peer.get();
+    }
+    if (oldest == nullptr) return false;
+    Remove(std::string(oldest->name), "has gone, and another node has its place");
+  }
+  return true;
 }
 
 void Peers::TakeLeftOut() {
-  while (!left_out_.empty() && peers_.size() < kMaxPeers) {
+  while (!stopped_ && !left_out_.empty()) {
     const auto [name, address] = *left_out_.begin();
-    left_out_.erase(left_out_.begin());
+    if (!peers_.contains(name) && !MakeRoom()) return;
+    left_out_.erase(name);
     Peer& peer = Ensure(name, address);
     Discovered(peer, address);
     Greet(peer);
@@ -276,8 +316,8 @@ void Peers::TellAll() {
 void Peers::Dial(Peer& peer) { peer.api = dialer_.Dial(peer.name, peer.where.address()); }
 
 void Peers::Greet(Peer& peer) {
-  if (stopped_ || peer.greeting || peer.hidden) return;
-  context_.loop.CancelTimer(std::exchange(peer.timer, 0));
+  if (stopped_ || peer.greeting) return;
+  if (!peer.hidden) context_.loop.CancelTimer(std::exchange(peer.timer, 0));
   if (peer.api == nullptr) Dial(peer);
   catalog_.RefreshAfter(kDescribeEvery);
   HelloRequest request;
@@ -333,7 +373,7 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
 void Peers::Missed(Peer& peer, NodeState state, const Status& why) {
   ++peer.failures;
   SetState(peer, state, why);
-  if (peer.where.vanished() || HasLeft(peer)) return Hide(peer);
+  if (peer.hidden || peer.where.vanished() || HasLeft(peer)) return Hide(peer);
   if (!TryElsewhere(peer)) Schedule(peer, Backoff(peer));
 }
 
@@ -345,6 +385,7 @@ Status Peers::Learn(Peer& peer, Introduction introduction) {
             "correct the address, or the name under [peers]"};
   }
   peer.there = os::Clock::now();
+  Show(peer);
   const bool restarted =
       !peer.introduction.boot_id.empty() && peer.introduction.boot_id != introduction.boot_id;
   if (restarted) peer.generation = 0;
@@ -446,7 +487,7 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
         "give every node its own name"));
   }
   const bool known = peers_.contains(caller);
-  if (!known && peers_.size() >= kMaxPeers) {
+  if (!known && !MakeRoom()) {
     return reply(Status(Code::kResourceExhausted, reasons::kQuota, "too many peers"));
   }
   Peer& peer = Ensure(caller, request.self.address);
@@ -516,7 +557,8 @@ void Peers::WhenConnected(const std::string& name, Reply<PeerApi*> reply) {
   if (found.ok() || peer == peers_.end() || stopped_) return reply(std::move(found));
   // On a wire that has just been mended an attempt from before may need longer than the grace.
   Peer& down = *peer->second;
-  if (down.hidden) return reply(DownStatus(down));
+  // One that left by itself may be back and not have called yet: it is greeted once.
+  if (down.hidden && down.where.vanished()) return reply(DownStatus(down));
   const bool stale = down.greeting && os::Clock::now() - down.greeting_since > kStaleAttempt;
   if (stale && down.waiting.empty()) {
     down.greeting = false;

@@ -42,7 +42,8 @@ class Peers {
   // discovered peer with another address than before is dialled there once it does not answer at
   // the old one; one that is not discovered any more stays as long as it answers, and is then
   // hidden: not greeted, not shown, and forgotten unless it comes back in time. A discovered one
-  // that found no room is greeted once another one is forgotten.
+  // that found no room is greeted once another one is forgotten. Where there are too many, the one
+  // that has been hidden for longest is forgotten for one that is new.
   void Configure(const std::vector<PeerOptions>& peers);
   // See Admission.
   Status Admit(const std::string& node, bool local);
@@ -56,7 +57,8 @@ class Peers {
   // The peer if it is connected. NOT_FOUND (PEER_NOT_FOUND) for a name that nobody has; UNAVAILABLE
   // (PEER_DOWN, PEER_INCOMPATIBLE) for one that cannot be asked now.
   Result<PeerApi*> Find(const std::string& name);
-  // Likewise, but gives a peer that is just being dialled a moment to answer.
+  // Likewise, but gives a peer that is just being dialled a moment to answer, and greets one once
+  // that is hidden because it was silent.
   void WhenConnected(const std::string& name, Reply<PeerApi*> reply);
   bool IsConnected(const std::string& name) const;
   // Null for a node that is not, or has not yet been, connected.
@@ -106,6 +108,8 @@ class Peers {
   Peer& Ensure(const std::string& name, const std::string& address);
   void Dial(Peer& peer);
   void Redial(Peer& peer);  // at its address, which is another one than before
+  // Its address is the one of these options; whether there was a peer of that name before.
+  void Locate(const PeerOptions& options, bool known);
   // Its address is that one now, as the configuration says, or as discovery does.
   void Configured(Peer& peer, const std::string& address);
   void Discovered(Peer& peer, const std::string& address);
@@ -113,14 +117,19 @@ class Peers {
   void Vanished(Peer& peer);
   // Whether it came by itself and has been silent for too long to be kept for that.
   bool HasLeft(const Peer& peer) const;
+  // Calls that wait for it are told that it is down.
   void Hide(Peer& peer);
+  void NoteHidden(Peer& peer);  // it was not hidden before
   void Show(Peer& peer);
   // Has it dialled where else it may be; it does not answer where it was. False: nowhere.
   bool TryElsewhere(Peer& peer);
   void Forget(const std::string& name, const std::string& why);
+  void Remove(const std::string& name, const std::string& why);
+  // Whether there is room for a new peer, if need be that of a hidden one, which is removed.
+  bool MakeRoom();
   // Makes peers of those that found no room, as far as there is some now.
   void TakeLeftOut();
-  void Greet(Peer& peer);
+  void Greet(Peer& peer);  // if it is hidden, it stays so unless it answers
   void OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply);
   // It did not answer as a peer does.
   void Missed(Peer& peer, NodeState state, const Status& why);

@@ -151,3 +151,23 @@ TEST_CASE("a discovered address gives no rights") {
   admission.Configure(options.peers);
   CHECK_FALSE(admission.Expects("stranger"));
 }
+
+TEST_CASE("nodes that come and go keep no others out, and take nothing from those that stay") {
+  constexpr size_t kMore = 10'000;
+  Admission admission(NodeEast(false));
+  REQUIRE_OK(admission.Admit("stays", true));
+  REQUIRE_OK(admission.Admit("gpu-here", true));
+  for (size_t i = 0; i < kMore; ++i) {
+    const std::string number = std::to_string(i);
+    REQUIRE_OK(admission.Admit("gpu-" + number, false));
+    if (i % 1000 == 0) REQUIRE_OK(admission.Admit("stays", true));
+  }
+  CHECK_FALSE(admission.Admit("gpu-here", false).ok());  // others of elsewhere do not matter
+  for (size_t i = 0; i < kMore; ++i) {
+    REQUIRE_OK(admission.Admit("local-" + std::to_string(i), true));
+    if (i % 1000 == 0) REQUIRE_OK(admission.Admit("stays", true));
+  }
+  CHECK(admission.Expects("stays"));
+  CHECK(admission.Expects("local-" + std::to_string(kMore - 1)));
+  CHECK_FALSE(admission.Expects("local-0"));
+}

@@ -288,3 +288,65 @@ TEST_CASE("a discovered node beyond the most peers is greeted when one of them i
   rig.AwaitConnectedAt("west:1");
   CHECK_FALSE(rig.Find("a7").ok());
 }
+
+TEST_CASE("a peer that has left is greeted once for each request that needs it") {
+  PeersRig rig([](Options& options) {
+    options.silent_peer_stays = std::chrono::milliseconds(50);
+    options.resume_for = std::chrono::hours(1);
+  });
+  rig.network.Up(kSaid, "west", "1");
+  rig.Call("1", kSaid);
+  rig.AwaitConnectedAt(kSaid);
+  rig.network.Down(kSaid);
+  WaitUntil("west is not shown any more", [&] { return rig.West().name.empty(); });
+  const size_t before = rig.network.asked(kSaid);
+  CHECK(rig.WhyNot("west") == reasons::kPeerDown);
+  CHECK(rig.network.asked(kSaid) == before + 1);
+  CHECK(rig.West().name.empty());
+  rig.network.Up(kSaid, "west", "1");
+  CHECK(rig.WhyNot("west") != reasons::kPeerDown);
+  rig.AwaitConnectedAt(kSaid);
+  const size_t connected = rig.network.asked(kSaid);
+  WaitUntil("heartbeats go on", [&] { return rig.network.asked(kSaid) > connected + 2; });
+}
+
+TEST_CASE("a new node has the place of the one that has been hidden for longest") {
+  constexpr size_t kMostPeers = 4096;
+  PeersRig rig([](Options& options) { options.heartbeat = std::chrono::hours(1); });
+  std::vector<PeerOptions> peers = {{"*", "", std::nullopt}};
+  const auto discover = [&](const std::string& name) {
+    rig.network.Up(name + ":1", name, "1");
+    peers.push_back({name, name + ":1", std::nullopt});
+    peers.back().discovered = true;
+  };
+  const auto hide = [&](const std::string& name) {
+    rig.network.Down(name + ":1");
+    std::erase_if(peers, [&](const PeerOptions& peer) { return peer.name == name; });
+    rig.engine->SetPeers(peers);
+    WaitUntil(name + " is hidden", [&] { return !rig.Find(name).ok(); });
+  };
+  for (size_t i = 0; i < kMostPeers; ++i) discover("a" + std::to_string(i));
+  rig.engine->SetPeers(peers);
+  hide("a9");
+  hide("a1");
+  hide("a5");
+  rig.network.Up(kSaid, "west", "1");
+  rig.Call("1", kSaid);
+  rig.AwaitConnectedAt(kSaid);
+  CHECK(rig.WhyNot("a9") == reasons::kPeerNotFound);
+  CHECK(rig.WhyNot("a1") == reasons::kPeerDown);
+  // One that is known already takes no place, although one that is new has a name before its.
+  discover("a5");
+  discover("a0a");
+  rig.engine->SetPeers(peers);
+  WaitUntil("a new one is discovered", [&] { return rig.Find("a0a").ok(); });
+  CHECK(rig.WhyNot("a1") == reasons::kPeerNotFound);
+  CHECK(rig.Find("a5").ok());
+  // One that finds no room has the place of the next that is hidden.
+  discover("north");
+  rig.engine->SetPeers(peers);
+  CHECK_FALSE(rig.Find("north").ok());
+  hide("a7");
+  WaitUntil("north is discovered", [&] { return rig.Find("north").ok(); });
+  CHECK(rig.WhyNot("a7") == reasons::kPeerNotFound);
+}
