@@ -37,7 +37,7 @@ struct CpOptions {
   bool write_device = false;
   bool resume = false;
   bool tensors = false;
-  std::string rate_limit;
+  std::string rate_limit = "0";
   std::string priority = "normal";
   std::string deadline;
   std::string message;
@@ -149,14 +149,13 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
 Result<Pacing> PacingOf(const CpOptions& options) {
   Pacing pacing;
   pacing.priority = ParsePriority(options.priority).value_or(Priority::kNormal);
-  if (options.rate_limit.empty()) return pacing;
   Result<uint64_t> rate = ParseBytes(options.rate_limit);
   if (!rate.ok()) return rate.status().WithContext("--rate-limit");
-  if (*rate < kMinRateLimitBytesPerSecond) {
+  if (*rate != 0 && *rate < kMinRateLimitBytesPerSecond) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
                   "--rate-limit is bytes per second, and " + options.rate_limit + " is less than " +
                       FormatBytes(kMinRateLimitBytesPerSecond),
-                  "give more, as in --rate-limit 500MiB");
+                  "give more, as in --rate-limit 500MiB, or 0 for no limit");
   }
   pacing.rate_limit_bytes_per_second = *rate;
   return pacing;
@@ -185,7 +184,7 @@ Status CheckCreate(const CpOptions& options) {
 // What is for one copy, where there are several.
 Status CheckOneByOne(const CpOptions& options) {
   if (!options.dry_run && options.move.ranges_file.empty() && !options.tensors &&
-      !options.write_device && !options.resume && options.rate_limit.empty()) {
+      !options.write_device && !options.resume && options.rate_limit == "0") {
     return OkStatus();
   }
   return {Code::kInvalidArgument, reasons::kBadArgument,
@@ -220,7 +219,7 @@ Status RunMany(Session& session, const CpOptions& options, const Deadline& deadl
 Status RunToSeveral(Session& session, const CpOptions& options, const Deadline& deadline,
                     std::vector<std::string> destinations, FileCopyOptions file_options) {
   if (options.dry_run || options.detach || options.sync || options.tensors ||
-      options.write_device || options.resume || !options.rate_limit.empty() ||
+      options.write_device || options.resume || options.rate_limit != "0" ||
       options.priority != "normal" || !options.move.ranges_file.empty()) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "several destinations cannot be combined with --detach, --dry-run, --priority, "

@@ -281,8 +281,8 @@ const std::vector<SettingSpec>& ShareKeys() {
              "How many bytes in a second each of them moves to this node, or inside it, at most: "
              "\"500MiB\". At least 1MiB; 0: no limit. What is limited does not go by rings."),
       Choice("priority", "normal", {"low", "normal", "high"},
-             "What goes first where several wait: all of a higher priority goes before any of a "
-             "lower one, which may then wait for ever. A user's counts before a node's."),
+             "What goes first where several wait. A lower priority gets a 64th of what goes before "
+             "it. A user's counts before a node's."),
   };
   return keys;
 }

@@ -1,5 +1,6 @@
 #include "daemon/pipeline/chain.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -85,16 +86,26 @@ bool Chain::MayTake(uint64_t bytes) {
   paid_ = bytes;
   const Clock::time_point now = Clock::now();
   if (when <= now) return true;
-  held_ = true;
+  held_ = was_held_ = true;
   held_since_ = now;
-  pace_->At(when, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self != nullptr) self->executor_.Post([self] { self->GoOn(); });
-  });
+  pace_changes_ = pace_->changes();
+  Hold(when);
   return false;
 }
 
-void Chain::GoOn() {
+// Not for longer at a time than it may take to hear of another limit, or to let go of a chain that
+// has ended.
+void Chain::Hold(Pace::Clock::time_point until) {
+  constexpr std::chrono::seconds kLookAgain{1};
+  pace_->At(std::min(until, Clock::now() + kLookAgain), [weak = weak_from_this(), until] {
+    const auto self = weak.lock();
+    if (self != nullptr) self->executor_.Post([self, until] { self->GoOn(until); });
+  });
+}
+
+void Chain::GoOn(Pace::Clock::time_point until) {
+  if (self_ == nullptr || finishing_) return;
+  if (Clock::now() < until && pace_->changes() == pace_changes_) return Hold(until);
   held_seconds_ += std::chrono::duration<double>(Clock::now() - held_since_).count();
   held_ = false;
   Pump();
@@ -142,6 +153,8 @@ void Chain::FinishIfIdle() {
 
 void Chain::Finish() {
   const std::shared_ptr<Chain> keep = std::exchange(self_, nullptr);
+  if (pace_ != nullptr) pace_->Refund(paid_);
+  if (held()) held_seconds_ += std::chrono::duration<double>(Clock::now() - held_since_).count();
   ChainReport report;
   report.arrived = places_.destination->arrived();
   places_ = {};

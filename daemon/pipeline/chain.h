@@ -63,8 +63,9 @@ class Chain : public std::enable_shared_from_this<Chain> {
   uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
   // As ChainReport::arrived, so far.
   uint64_t arrived() const { return arrived_.load(std::memory_order_relaxed); }
-  // Whether its pace holds it back now.
+  // Whether its pace holds it back now, or has done so before.
   bool held() const { return held_.load(std::memory_order_relaxed); }
+  bool was_held() const { return was_held_.load(std::memory_order_relaxed); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -72,7 +73,8 @@ class Chain : public std::enable_shared_from_this<Chain> {
   void Pump();
   bool StartMove(size_t stage);
   bool MayTake(uint64_t bytes);
-  void GoOn();
+  void Hold(Pace::Clock::time_point until);
+  void GoOn(Pace::Clock::time_point until);
   void EndMove(size_t stage, const Chunk& from, const Chunk& to, Moved moved);
   void CountLane(unsigned lane, uint64_t bytes);
   void Fail(Status why);
@@ -84,7 +86,9 @@ class Chain : public std::enable_shared_from_this<Chain> {
   uint64_t paid_ = 0;               // bytes that may leave the first place
   Clock::time_point held_since_{};  // where it is held
   double held_seconds_ = 0;         // before that
+  uint64_t pace_changes_ = 0;       // when it was held
   std::atomic<bool> held_{false};
+  std::atomic<bool> was_held_{false};
   Places places_;                 // gone once the chain has ended
   std::vector<Source*> sources_;  // of them, by stage
   std::vector<Sink*> sinks_;

@@ -13,9 +13,10 @@ class Competition {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Something of that flow comes. Those of two owners within a second compete, for a second more.
+  // Something of that flow comes. Those of two owners, or of two priorities, within a second
+  // compete, for a second more.
   void Note(const Flow& flow, Clock::time_point now = Clock::now()) {
-    const bool other = any_ && !flow.SameOwner(last_) && now - last_at_ < kLately;
+    const bool other = any_ && !IsAlike(flow) && now - last_at_ < kLately;
     if (other) until_ = now + kLately;
     on_ = now < until_;
     any_ = true;
@@ -27,6 +28,11 @@ class Competition {
 
  private:
   static constexpr std::chrono::seconds kLately{1};
+
+  bool IsAlike(const Flow& flow) const {
+    return flow.SameOwner(last_) && flow.priority == last_.priority &&
+           flow.own_priority == last_.own_priority;
+  }
 
   Flow last_;
   bool any_ = false;             // something has come,

@@ -150,7 +150,9 @@ class Turns {
   bool turn_begun_ = false;                       // the first one's
 };
 
-// One of what is below for each priority: the highest that has items comes first.
+// One of what is below for each priority: the highest that has items comes first. Each that waits
+// meanwhile has its next item once kAtMost times as much of the higher ones has gone before it, so
+// that nothing waits for ever.
 template <typename T, typename Below>
 class Ranks {
  public:
@@ -159,8 +161,16 @@ class Ranks {
   bool empty() const {
     return std::all_of(ranks_.begin(), ranks_.end(), [](const Below& one) { return one.empty(); });
   }
-  uint64_t NextCost() { return First().NextCost(); }
-  T Pop() { return First().Pop(); }
+  uint64_t NextCost() { return ranks_[Next()].NextCost(); }
+  T Pop() {
+    const size_t next = Next();
+    const uint64_t cost = ranks_[next].NextCost();
+    passed_[next] = 0;
+    for (size_t lower = 0; lower < next; ++lower) {
+      passed_[lower] = ranks_[lower].empty() ? 0 : passed_[lower] + cost;
+    }
+    return ranks_[next].Pop();
+  }
   Below& Of(Priority priority) { return ranks_[static_cast<size_t>(priority)]; }
   template <typename Use>
   void ForEach(const Use& use) {
@@ -168,13 +178,22 @@ class Ranks {
   }
 
  private:
-  Below& First() {
-    size_t rank = kPriorities - 1;
-    while (rank > 0 && ranks_[rank].empty()) --rank;
-    return ranks_[rank];
+  static constexpr uint64_t kAtMost = 64;
+
+  // Of what is not empty.
+  size_t Next() {
+    size_t highest = kPriorities - 1;
+    while (highest > 0 && ranks_[highest].empty()) --highest;
+    for (size_t lower = 0; lower < highest; ++lower) {
+      if (!ranks_[lower].empty() && passed_[lower] / kAtMost >= ranks_[lower].NextCost()) {
+        return lower;
+      }
+    }
+    return highest;
   }
 
   std::array<Below, kPriorities> ranks_;
+  std::array<uint64_t, kPriorities> passed_{};  // what has gone before the next item
 };
 
 }  // namespace fair_queue

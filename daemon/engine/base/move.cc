@@ -27,7 +27,11 @@ std::string WaitsForSlots(const std::string& node, uint32_t ahead) {
          (ahead > 1 ? "s" : "");
 }
 
-std::string WaitsForRate(const TransferPace& pace) { return "its rate limit: " + pace.Describe(); }
+std::string WaitsForRate(const pipeline::Chain& chain, const TransferPace& pace) {
+  if (!chain.was_held()) return {};
+  const std::string limits = pace.Describe();
+  return limits.empty() ? limits : "its rate limit: " + limits;
+}
 
 void AddReport(const pipeline::ChainReport& report, const std::vector<LaneInfo>& lanes,
                MoveOutcome* outcome) {

@@ -113,7 +113,8 @@ class Move {
 // In words, as for waits_for.
 std::string WaitsForSlots(const std::string& node, uint32_t ahead);
 
-std::string WaitsForRate(const TransferPace& pace);
+// Of a chain that has been held back: its limits. Empty where it never was, or none limits it now.
+std::string WaitsForRate(const pipeline::Chain& chain, const TransferPace& pace);
 
 // Makes sure that the route is what its steps say, by the first piece of what it is going to copy
 // (see CopyRoute::Prove). Blocks. `there` is where the source's area begins in the route's region.

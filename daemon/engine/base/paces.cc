@@ -21,6 +21,16 @@ TransferPace::Clock::time_point TransferPace::Spend(uint64_t bytes) {
   return when;
 }
 
+void TransferPace::Refund(uint64_t bytes) {
+  for (const Limit& limit : limits_) limit.rate->Refund(bytes);
+}
+
+uint64_t TransferPace::changes() const {
+  uint64_t changes = 0;
+  for (const Limit& limit : limits_) changes += limit.rate->changes();
+  return changes;
+}
+
 void TransferPace::At(Clock::time_point when, Task task) {
   loop_.Post([&loop = loop_, when, task = std::move(task)]() mutable {
     loop.RunAt(when, std::move(task));
@@ -31,7 +41,9 @@ uint64_t TransferPace::piece_bytes() const {
   uint64_t piece = UINT64_MAX;
   for (const Limit& limit : limits_) {
     const uint64_t rate = limit.rate->rate();
-    if (rate != 0) piece = std::min(piece, std::max(rate / kPiecesPerSecond, kMinPieceBytes));
+    if (rate == 0) continue;
+    const uint64_t most = std::max(rate / kPiecesPerSecond, kMinPieceBytes);
+    piece = std::min(piece, most / kMinPieceBytes * kMinPieceBytes);  // whole blocks of files
   }
   return piece;
 }
@@ -54,11 +66,13 @@ std::string TransferPace::Describe() const {
 std::shared_ptr<RateLimit> Paces::Find(const std::string& of, Known known,
                                        uint64_t bytes_per_second) {
   if (known_.size() >= tidy_at_) {
-    std::erase_if(known_, [](const auto& one) { return one.second.rate.expired(); });
+    std::erase_if(known_, [](const auto& one) {
+      return one.second.rate.use_count() == 1 && one.second.rate->IsMadeUpFor();
+    });
     tidy_at_ = std::max<size_t>(64, 2 * known_.size());
   }
   Known& place = known_[of];
-  std::shared_ptr<RateLimit> rate = place.rate.lock();
+  std::shared_ptr<RateLimit> rate = place.rate;
   if (rate == nullptr) rate = std::make_shared<RateLimit>();
   place = std::move(known);
   place.rate = rate;
@@ -86,10 +100,9 @@ std::shared_ptr<TransferPace> Paces::Of(const Flows& flows, const Owner& owner,
 
 void Paces::Refresh(const Flows& flows) {
   for (const auto& [of, known] : known_) {
-    const std::shared_ptr<RateLimit> rate = known.rate.lock();
-    if (rate == nullptr || known.initiator.empty()) continue;
+    if (known.initiator.empty()) continue;
     const Flows::Rates rates = flows.RatesOf(known.owner, known.initiator);
-    rate->SetRate(known.of_user ? rates.of_user : rates.of_node);
+    known.rate->SetRate(known.of_user ? rates.of_user : rates.of_node);
   }
 }
 

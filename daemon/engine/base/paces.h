@@ -28,6 +28,8 @@ class TransferPace final : public pipeline::Pace {
       : loop_(loop), limits_(std::move(limits)) {}
 
   Clock::time_point Spend(uint64_t bytes) override;
+  void Refund(uint64_t bytes) override;
+  uint64_t changes() const override;
   void At(Clock::time_point when, Task task) override;
   uint64_t piece_bytes() const override;
 
@@ -40,7 +42,8 @@ class TransferPace final : public pipeline::Pace {
   const std::vector<Limit> limits_;
 };
 
-// Engine thread. Knows a limit for as long as a transfer keeps it.
+// Engine thread. Knows a limit for as long as a transfer keeps it, and then until what was spent in
+// advance is made up for: transfers one after the other keep it as well as those at a time do.
 class Paces {
  public:
   explicit Paces(os::EventLoop& loop) : loop_(loop) {}
@@ -63,7 +66,7 @@ class Paces {
     Owner owner;            // the user; of a node's own limit: not used
     std::string initiator;  // empty: the limit of one transfer
     bool of_user = false;
-    std::weak_ptr<RateLimit> rate = {};
+    std::shared_ptr<RateLimit> rate = {};
   };
 
   std::shared_ptr<RateLimit> Find(const std::string& of, Known known, uint64_t bytes_per_second);

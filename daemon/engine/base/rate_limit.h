@@ -17,16 +17,26 @@ class RateLimit {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kSlack{50};
 
-  // For what asks from now on; times that were given stay. 0: no limit.
-  void SetRate(uint64_t bytes_per_second);
+  // For what asks from now on; what was spent in advance takes as long as at the new rate. 0: no
+  // limit.
+  void SetRate(uint64_t bytes_per_second, Clock::time_point now = Clock::now());
   uint64_t rate() const;
+  // How often another rate was set.
+  uint64_t changes() const;
 
   Clock::time_point Spend(uint64_t bytes, Clock::time_point now = Clock::now());
+  // Of what was spent, that these bytes do not move after all.
+  void Refund(uint64_t bytes);
+  // Whether a new limit would be no different.
+  bool IsMadeUpFor(Clock::time_point now = Clock::now()) const;
 
  private:
   mutable Mutex mutex_;
+  Clock::duration Takes(uint64_t bytes) const ONECOPY_REQUIRES(mutex_);
+
   uint64_t bytes_per_second_ ONECOPY_GUARDED_BY(mutex_) = 0;
-  Clock::time_point next_ ONECOPY_GUARDED_BY(mutex_) = Clock::time_point::min();
+  uint64_t changes_ ONECOPY_GUARDED_BY(mutex_) = 0;
+  Clock::time_point next_ ONECOPY_GUARDED_BY(mutex_);  // its epoch: nothing was spent
 };
 
 }  // namespace onecopy::engine

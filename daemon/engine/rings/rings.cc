@@ -127,6 +127,9 @@ Status Rings::WhatEnded(const ClientRing& ring, const RouteRecord& route) const 
   }
   const std::shared_ptr<BorrowedRange> borrowed = route.borrowed.lock();
   if (borrowed != nullptr && !borrowed->recalled().ok()) return borrowed->recalled();
+  if (needs_.context.IsSelf(route.given.destination.node)) {
+    ONECOPY_RETURN_IF_ERROR(MayGoByRing(needs_.context, ring.owner, needs_.context.node()));
+  }
   for (const BufferId id : route.buffers) {
     const Buffer* buffer = needs_.buffers.FindById(id);
     if (buffer == nullptr || !buffer->removing.ok()) {

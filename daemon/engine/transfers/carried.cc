@@ -29,6 +29,7 @@ void Carried::Add(const MoveOutcome& outcome) {
   AddBytes(outcome.steps, SameStep, &steps);
   AddBytes(outcome.lanes, SameLane, &lanes);
   seconds += outcome.seconds;
+  held_seconds += outcome.held_seconds;
   if (outcome.began) ++tries;
 }
 

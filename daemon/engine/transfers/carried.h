@@ -12,7 +12,8 @@ struct Carried {
   std::vector<ExecutedStep> steps;
   std::vector<LaneBytes> lanes;
   double seconds = 0;
-  int tries = 0;  // that moved bytes
+  double held_seconds = 0;  // of them, by rate limits
+  int tries = 0;            // that moved bytes
 
   void Add(const MoveOutcome& outcome);
   // Adds all of it to the receipt, which shows the last try.

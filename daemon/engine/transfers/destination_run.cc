@@ -1,8 +1,6 @@
 #include "daemon/engine/transfers/destination_run.h"
 
 #include <algorithm>
-#include <iomanip>
-#include <sstream>
 #include <utility>
 
 #include "daemon/engine/base/context.h"
@@ -396,11 +394,12 @@ void DestinationRun::Note(MoveOutcome outcome) {
   receipt.lanes = std::move(outcome.lanes);
   receipt.seconds = outcome.seconds;
   receipt.evidence = std::move(outcome.evidence);
-  if (outcome.held_seconds > 0) {
-    std::ostringstream held;
-    held << pace_->Describe() << "; held back for " << std::setprecision(3) << outcome.held_seconds
-         << " s";
-    receipt.evidence["rate_limit"] = held.str();
+  held_seconds_ = outcome.held_seconds + tries_.carried().held_seconds;
+  if (held_seconds_ > 0) {
+    const std::string limits = pace_->Describe();
+    receipt.evidence["rate_limit"] = limits.empty() ? "lifted meanwhile" : limits;
+    receipt.evidence["rate_limit_held_ms"] =
+        std::to_string(static_cast<uint64_t>(held_seconds_ * 1e3));
   }
   if (!plan.tried_again.empty()) receipt.evidence["tried_again"] = plan.tried_again;
   receipt.steps = std::move(outcome.steps);
@@ -431,7 +430,7 @@ void DestinationRun::Rate(bool source_shared) {
   if (plan::HasFile(params_.plan.path)) return;
   // Ranges are slower by what lies between them.
   // Of what was held back, the rate says nothing of the path.
-  if (pace_->limited()) return;
+  if (pace_->limited() || held_seconds_ > 0) return;
   const bool alone = !shared_ && !source_shared && needs_.transfers.begun() == begun_;
   if (!alone || params_.request.ranges != nullptr) return;
   needs_.rate_watch.Note({params_.request.reservation.source.node, WayTaken(),

@@ -118,6 +118,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   Learn learn_;                         // set if a previous process began the transfer
   uint64_t recorded_arrived_ = 0;       // bytes that the record says have arrived
   std::shared_ptr<TransferPace> pace_;  // of all tries
+  double held_seconds_ = 0;             // by it, in all tries
   std::shared_ptr<Move> move_;
   std::shared_ptr<Proof> proof_;  // once all bytes have arrived
   Tries tries_;

@@ -13,6 +13,14 @@
 #include "transport/core/store.h"
 
 namespace onecopy::engine {
+namespace {
+
+bool IsLimited(const Context& context, const Owner& owner, const Pacing& asked) {
+  const Flows::Rates rates = context.flows.RatesOf(owner, owner.node);
+  return asked.rate_limit_bytes_per_second != 0 || rates.of_user != 0 || rates.of_node != 0;
+}
+
+}  // namespace
 
 void Destinations::Start(const std::string& caller, const StartRequest& request,
                          Reply<TransferInfo> reply) {
@@ -85,6 +93,7 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   // Only of what runs alone something is learnt; who has set a deadline has no time to spare.
   question.may_try_again = !request.asked.validate_only && !request.asked.deadline &&
                            ranges == nullptr && needs_.runs.transfers.running() == 0 &&
+                           !IsLimited(context, {request.uid, caller}, request.asked.pacing) &&
                            question.bytes >= plan::kMinMeasuredBytes;
   ONECOPY_ASSIGN_OR_RETURN(plan::Path plan, plan::MakePlan(question));
   TransferInfo info;

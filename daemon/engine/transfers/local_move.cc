@@ -318,7 +318,9 @@ uint64_t LocalMove::life() const {
 }
 
 std::string LocalMove::waits_for() const {
-  if (chain_ != nullptr && chain_->held()) return WaitsForRate(*whom_.pace);
+  if (chain_ != nullptr) {
+    if (std::string rate = WaitsForRate(*chain_, *whom_.pace); !rate.empty()) return rate;
+  }
   for (const Bounce& bounce : bounces_) {
     if (bounce.share != nullptr && bounce.slots->Waits(*bounce.share)) {
       return WaitsForSlots(context_.node(), bounce.slots->Ahead(*bounce.share));

@@ -357,7 +357,9 @@ std::string RemoteMove::waits_for() const {
   if (chain_ == nullptr && phase_ == Phase::kMemory) {
     return "memory of node " + needs_.context.node() + " to be made ready";
   }
-  if (chain_ != nullptr && chain_->held()) return WaitsForRate(*params_.pace);
+  if (chain_ != nullptr) {
+    if (std::string rate = WaitsForRate(*chain_, *params_.pace); !rate.empty()) return rate;
+  }
   if (share_ != nullptr && slots_->Waits(*share_)) {
     return WaitsForSlots(needs_.context.node(), slots_->Ahead(*share_));
   }

@@ -166,7 +166,7 @@ void SharedMove::Stop(const Status& why) {
 
 std::string SharedMove::waits_for() const {
   if (chain_ == nullptr) return waits_for_;
-  return chain_->held() ? WaitsForRate(*params_.pace) : "";
+  return WaitsForRate(*chain_, *params_.pace);
 }
 
 void SharedMove::Finish() {

@@ -58,15 +58,42 @@ TEST_CASE("what was not used lately is not saved up") {
   CHECK(limit.Spend(kMiB, later) == later - RateLimit::kSlack + 1s);
 }
 
-TEST_CASE("a new rate counts for what asks from then on") {
+TEST_CASE("what was spent in advance takes as long as at a new rate") {
   RateLimit limit;
-  limit.SetRate(kMiB);
   const Clock::time_point now = Clock::now();
+  limit.SetRate(kMiB, now);
   (void)limit.Spend(10 * kMiB, now);
-  limit.SetRate(0);
+  CHECK(limit.changes() == 1);
+  limit.SetRate(kMiB, now);
+  CHECK(limit.changes() == 1);
+  limit.SetRate(10 * kMiB, now);
+  CHECK(limit.changes() == 2);
+  CHECK(limit.Spend(10 * kMiB, now) == now + (10s - RateLimit::kSlack) / 10);
+  limit.SetRate(0, now);
   CHECK(limit.Spend(kMiB, now) <= now);
-  limit.SetRate(100 * kMiB);
-  CHECK(limit.Spend(kMiB, now) == now - RateLimit::kSlack + 10s);
+  limit.SetRate(100 * kMiB, now);
+  CHECK(limit.Spend(kMiB, now) == now);
+}
+
+TEST_CASE("what does not move after all is given back") {
+  RateLimit limit;
+  const Clock::time_point now = Clock::now();
+  limit.SetRate(kMiB, now);
+  (void)limit.Spend(10 * kMiB, now);
+  limit.Refund(9 * kMiB);
+  CHECK_FALSE(limit.IsMadeUpFor(now));
+  CHECK(limit.Spend(kMiB, now) == now - RateLimit::kSlack + 1s);
+  CHECK(limit.IsMadeUpFor(now + 3s));
+}
+
+TEST_CASE("transfers one after the other keep a limit together") {
+  os::EventLoop loop;
+  Paces paces(loop);
+  Flows flows;
+  flows.Configure({Limit({{1, "east"}}, {}, kMiB)});
+  CHECK(AtOnce(*paces.Of(flows, User(1), "east", {"a", 0}), 10 * kMiB));
+  for (uint32_t i = 100; i < 1000; ++i) (void)paces.Of(flows, User(i), "east", {"x", 0});
+  CHECK(paces.Of(flows, User(1), "east", {"b", 0})->Spend(kMiB) > Clock::now() + 5s);
 }
 
 TEST_CASE("any number of bytes at any rate has a time within a day") {

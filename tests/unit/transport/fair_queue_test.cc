@@ -267,6 +267,33 @@ TEST_CASE("a higher priority goes before all others whatever their weights") {
   CHECK(queue.empty());
 }
 
+TEST_CASE("a lower priority has its turn once 64 times as much has gone before it") {
+  FairQueue<int> queue(1);
+  const Flow low{.user = 1, .priority = Priority::kLow};
+  const Flow normal{.user = 2};
+  const Flow high{.user = 3, .priority = Priority::kHigh};
+  std::map<int, int> served;
+  for (int i = 0; i < 6400; ++i) {
+    if (queue.size() < 3) {
+      queue.Push(high, 3, 1, 3);
+      queue.Push(high, 3, 1, 3);
+    }
+    if (i == 0) {
+      for (int n = 0; n < 300; ++n) {
+        queue.Push(low, 1, 2, 1);
+        queue.Push(normal, 2, 1, 2);
+      }
+    }
+    const int next = queue.Pop();
+    ++served[next];
+    if (next == 3) queue.Push(high, 3, 1, 3);
+  }
+  CHECK(served[2] >= 95);
+  CHECK(served[2] <= 100);
+  CHECK(served[1] >= 47);
+  CHECK(served[1] <= 50);
+}
+
 TEST_CASE("a user's own priorities order what is the user's and take nothing from others") {
   FairQueue<int> queue(1);
   const Flow greedy{.user = 1, .own_priority = Priority::kHigh};

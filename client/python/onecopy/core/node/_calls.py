@@ -15,6 +15,7 @@ from ..requests._range_arrays import Ranges, choose
 from ..values._arrival import as_message
 from ..values._broadcast import BroadcastCopy
 from ..values._errors import InvalidArgument, Unimplemented
+from ..values._numbers import is_unpaced
 from ..values._program import diagnose
 from ..values._refusal import known
 from ..values._transfer import Progress, Transfer
@@ -71,7 +72,7 @@ class Calls(BufferCalls):
         blocks to write."""
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
-        plain = not (checksum or sync or as_bytes or message or rate_limit or priority != "normal")
+        plain = not (checksum or sync or as_bytes or message) and is_unpaced(rate_limit, priority)
         if chosen is _NONE and progress is None and deadline is None and plain:
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None:
@@ -126,7 +127,7 @@ class Calls(BufferCalls):
         """Like `transfer`, but does not wait for the end: see Transfer.wait. The result keeps the arrays alive."""
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
-        plain = not (checksum or sync or as_bytes or message or rate_limit or priority != "normal")
+        plain = not (checksum or sync or as_bytes or message) and is_unpaced(rate_limit, priority)
         if chosen is _NONE and deadline is None and plain:
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None and (known := self._known.start(source, destination, policy)) is not None:

@@ -46,6 +46,11 @@ def priority(value: Any) -> str:
     return str(value)
 
 
+def is_unpaced(limit: Any, wanted: Any) -> bool:
+    """Whether a rate limit and a priority are the usual ones. Not of what `rate` or `priority` refuses."""
+    return type(limit) is int and limit == 0 and type(wanted) is str and wanted == "normal"
+
+
 def seconds(value: Any, what: str, *, zero: bool = False) -> float:
     """zero: 0 is one, too."""
     number = math.nan
