@@ -108,7 +108,9 @@ class Proving {
   Status Compare(const ByteRange& part) {
     ONECOPY_RETURN_IF_ERROR(waiter_.Check());
     Result<BufferSum> sums =
-        client_.SumBlocks({range_.Piece(part.offset, part.bytes), kProofBlockBytes});
+        client_.SumBlocks({range_.Piece(part.offset, part.bytes), kProofBlockBytes}, waiter_.stop(),
+                          waiter_.Remaining());
+    if (const Status over = waiter_.Check(); !sums.ok() && !over.ok()) sums = over;
     if (sums.ok() && sums->algorithm != kDigestAlgorithm) {
       sums = Status(
           Code::kUnimplemented, reasons::kNotServed,

@@ -45,6 +45,34 @@ Result<BufferInfo> RegisterFd(Connection& connection,
   return Register(connection, *session, std::move(request));
 }
 
+client::CallLimit::Time EndOf(std::optional<std::chrono::milliseconds> limit) {
+  if (!limit) return {};
+  return client::CallLimit::Clock::now() + *limit;
+}
+
+// As Connection::Ask; CANCELLED after a requested stop.
+template <typename Stub, typename Request, typename Reply>
+Result<Reply> AskUntil(Connection& connection,
+                       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                       const Request& request, Patience patience, const std::stop_token& stop) {
+  const Status cancelled(Code::kCancelled, reasons::kCancelled, "cancelled");
+  for (bool again = false;; again = true) {
+    const Result<client::SessionRef> current = connection.Current(stop);
+    if (!current.ok()) return stop.stop_requested() ? cancelled : current.status();
+    const client::SessionRef& session = *current;
+    grpc::ClientContext context;
+    session->Prepare(context, patience);
+    const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
+    Reply reply;
+    const grpc::Status status = (session->stub<Stub>().*method)(&context, request, &reply);
+    if (stop.stop_requested()) return cancelled;
+    if (status.ok()) return reply;
+    const Status failure = session->Decode(status);
+    if (!again && session->EndedBy(failure)) continue;
+    return connection.Explain(*session, failure);
+  }
+}
+
 }  // namespace
 
 bool Client::moves_files() const {
@@ -158,25 +186,11 @@ Result<BufferInfo> Client::GetBuffer(const std::string& node, const std::string&
   v1::GetBufferRequest request;
   request.set_node(node);
   request.set_name(name);
-  const Status cancelled(Code::kCancelled, reasons::kCancelled, "cancelled");
-  client::CallLimit::Time until;
-  if (limit) until = client::CallLimit::Clock::now() + *limit;
-  const client::CallLimit bounded(until);
-  for (bool again = false;; again = true) {
-    const Result<client::SessionRef> current = connection_->Current(stop);
-    if (!current.ok()) return stop.stop_requested() ? cancelled : current.status();
-    const client::SessionRef& session = *current;
-    grpc::ClientContext context;
-    session->Prepare(context, Patience::kQuick);
-    const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
-    v1::Buffer buffer;
-    const grpc::Status end = session->stub<BufferStub>().GetBuffer(&context, request, &buffer);
-    if (stop.stop_requested()) return cancelled;
-    if (end.ok()) return client::Read(buffer);
-    const Status failure = session->Decode(end);
-    if (!again && session->EndedBy(failure)) continue;
-    return connection_->ExplainNames(connection_->Explain(*session, failure), node, {name});
-  }
+  const client::CallLimit bounded(EndOf(limit));
+  const auto buffer =
+      AskUntil(*connection_, &BufferStub::GetBuffer, request, Patience::kQuick, stop);
+  if (!buffer.ok()) return connection_->ExplainNames(buffer.status(), node, {name});
+  return client::Read(*buffer);
 }
 
 Result<std::vector<BufferInfo>> Client::ListBuffers(const std::string& node) {
@@ -220,13 +234,15 @@ Status Client::ReleaseBuffer(const std::string& name, bool force) {
 
 Result<BufferSum> Client::SumBuffer(const Endpoint& range) { return SumBlocks({range, 0}); }
 
-Result<BufferSum> Client::SumBlocks(const SumRequest& request) {
+Result<BufferSum> Client::SumBlocks(const SumRequest& request, std::stop_token stop,
+                                    std::optional<std::chrono::milliseconds> limit) {
   const Endpoint& range = request.range;
   ONECOPY_RETURN_IF_ERROR(client::CheckEnd("the range", range));
   v1::SumBufferRequest wire;
   codec::Print(range, wire.mutable_range());
   wire.set_block_bytes(request.block_bytes);
-  const auto sum = connection_->Ask(&BufferStub::SumBuffer, wire, Patience::kWorking);
+  const client::CallLimit bounded(EndOf(limit));
+  const auto sum = AskUntil(*connection_, &BufferStub::SumBuffer, wire, Patience::kWorking, stop);
   if (!sum.ok()) return connection_->ExplainNames(sum.status(), range.node, {range.buffer});
   ONECOPY_ASSIGN_OR_RETURN(BufferSum answer, client::Read(*sum));
   if (request.block_bytes == 0) return answer;

@@ -245,8 +245,10 @@ class Client {
   Status ReleaseBuffer(const std::string& name, bool force = true);
   Result<BufferSum> SumBuffer(const Endpoint& range);
   // The checksum of each block, at most kMaxSummedBlocks. UNIMPLEMENTED (NOT_SERVED) where the
-  // buffer's node or this one has a daemon that cannot do that.
-  Result<BufferSum> SumBlocks(const SumRequest& request);
+  // buffer's node or this one has a daemon that cannot do that. CANCELLED after a requested stop;
+  // DEADLINE_EXCEEDED after `limit`.
+  Result<BufferSum> SumBlocks(const SumRequest& request, std::stop_token stop = {},
+                              std::optional<std::chrono::milliseconds> limit = {});
 
   Result<GrantInfo> CreateGrant(const CreateGrantRequest& request);
   // The grants on a buffer. `buffer` empty: the grants on all buffers of the caller, and those
