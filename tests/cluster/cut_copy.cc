@@ -1,6 +1,7 @@
 // A user's program that copies between a file and a buffer, and says how far it is at some point; a
 // test ends it there. `cut_copy RUN_DIR SOURCE DESTINATION BYTES HOW…`: the ends as a file's path
-// or NODE:NAME, and of `resume`, `windows` (this process reads or writes the file) what should be.
+// or NODE:NAME, and of `resume`, `windows` (this process reads or writes the file) and `slow` (4
+// MiB/s) what should be.
 #include <iostream>
 #include <string>
 
@@ -30,6 +31,9 @@ int main(int argc, char** argv) {
   for (int i = 5; i < argc; ++i) {
     if (argv[i] == std::string("resume")) options.resume = true;
     if (argv[i] == std::string("windows")) options.policy.path_glob = "tcp-*";
+    if (argv[i] == std::string("slow")) {
+      options.pacing.rate_limit_bytes_per_second = uint64_t{4} << 20;
+    }
   }
   options.on_progress = [&](uint64_t done, std::optional<uint64_t>) {
     if (done < until) return;

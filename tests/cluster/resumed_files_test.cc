@@ -1,11 +1,15 @@
 // Copies between a file and a buffer that were cut off by the client's end, and are continued.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <future>
 #include <memory>
+#include <stop_token>
 
 #include "onecopy/file_copy.h"
 #include "tests/cluster/pair.h"
@@ -90,6 +94,61 @@ ino_t InodeOf(const std::string& path) {
   return facts.st_ino;
 }
 
+mode_t ModeOf(const std::string& path) {
+  struct stat facts {};
+  REQUIRE(::stat(path.c_str(), &facts) == 0);
+  return facts.st_mode & 07777;
+}
+
+// The locks on a partial file: its client's, and that of whatever writes to it.
+constexpr off_t kClaimLock = off_t{1} << 62;
+constexpr off_t kFileLock = kClaimLock + 1;
+
+struct flock LockAt(off_t at) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = at;
+  lock.l_len = 1;
+  return lock;
+}
+
+// A partial file that a daemon still has, as it looks to clients.
+class Held {
+ public:
+  explicit Held(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+    struct flock lock = LockAt(kFileLock);
+    REQUIRE(::fcntl(fd_.get(), F_OFD_SETLK, &lock) == 0);
+  }
+  bool HasClient() const {
+    struct flock lock = LockAt(kClaimLock);
+    REQUIRE(::fcntl(fd_.get(), F_OFD_GETLK, &lock) == 0);
+    return lock.l_type != F_UNLCK;
+  }
+  void Release() { fd_.Reset(); }
+
+ private:
+  os::UniqueFd fd_;
+};
+
+// No file of this process may become longer, as on a disk that is full.
+class NoLongerFiles {
+ public:
+  NoLongerFiles() : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    const rlimit none{0, before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &none) == 0);
+  }
+  ~NoLongerFiles() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    static_cast<void>(::signal(SIGXFSZ, handler_));
+  }
+
+ private:
+  rlimit before_{};
+  sighandler_t handler_;
+};
+
 }  // namespace
 
 TEST_CASE("a file of which a killed client wrote some blocks keeps these but for the damaged one") {
@@ -127,13 +186,79 @@ TEST_CASE(
   f.east.Do({"cp", "west:b", "here"});
   for (const char* source : {"west:b", "east:here"}) {
     INFO(source);
-    Fixture::Kill(*f.Copying(source, f.out, 1, {"resume"}));
+    Fixture::Kill(*f.Copying(source, f.out, 5 * kMiB, {"resume", "slow"}));
     CHECK_FALSE(fs::exists(f.out));
     REQUIRE(fs::exists(f.partial));
     const Json copy = f.east.Do({"cp", source, f.out, "--resume"});
-    f.CheckDone(copy, copy.at("proven_bytes").get<uint64_t>());
+    const auto proven = copy.at("proven_bytes").get<uint64_t>();
+    CHECK(proven > 0);
+    CHECK(proven < kBytes);
+    f.CheckDone(copy, proven);
     fs::remove(f.out);
   }
+}
+
+TEST_CASE("a client waits until the daemon has left a partial file, but not for ever") {
+  Fixture f;
+  f.Fill();
+  WriteFile(f.partial, f.payload.substr(0, 3 * kMiB));
+  Held held(f.partial);
+  const CommandResult refused = f.east.Run({"cp", "west:b", f.out, "--resume"});
+  CheckRefused(refused, 7, "FAILED_PRECONDITION", "FILE_IN_USE");
+  CHECK(refused.message().find("the daemon still writes") != std::string::npos);
+  auto copying = std::async(std::launch::async, [&f] { return f.Resume(); });
+  WaitUntil("a client has the partial file", [&held] { return held.HasClient(); });
+  held.Release();
+  f.CheckDone(copying.get(), 3 * kMiB);
+}
+
+TEST_CASE("a file that is complete needs no space to be found complete") {
+  Fixture f;
+  f.Fill();
+  WriteFile(f.out, f.payload);
+  onecopy::Client client = f.east.Connect();
+  const NoLongerFiles full;
+  onecopy::FileCopyOptions options;
+  options.resume = true;
+  const auto copy = Must(onecopy::CopyBufferToFile(client, {"west", "b"}, {f.out}, options));
+  CHECK(copy.bytes == 0);
+  CHECK(copy.proven_bytes == kBytes);
+  CHECK_FALSE(fs::exists(f.partial));
+}
+
+TEST_CASE("a partial file has the mode of a new one, whatever its first attempt replaced") {
+  Fixture f;
+  f.Fill();
+  WriteFile(f.folder / "new", "");
+  WriteFile(f.partial, f.payload.substr(0, kMiB));
+  fs::permissions(f.partial, fs::perms(0600));
+  f.CheckDone(f.Resume(), kMiB);
+  CHECK(ModeOf(f.out) == ModeOf(f.folder / "new"));
+
+  WriteFile(f.partial, f.payload.substr(0, kMiB));
+  fs::permissions(f.partial, fs::perms(0644));
+  WriteFile(f.out, "secret");
+  fs::permissions(f.out, fs::perms(0640));
+  Fixture::Kill(*f.Copying("west:b", f.out, 5 * kMiB, {"resume", "windows"}));
+  CHECK(ModeOf(f.partial) == 0600);
+  CHECK(f.Resume().at("proven_bytes") >= 4 * kMiB);
+  CHECK(ModeOf(f.out) == 0640);
+}
+
+TEST_CASE("checksums of blocks are waited for until a stop or a limit, and no longer") {
+  Fixture f;
+  f.Fill();
+  onecopy::Client client = f.east.Connect();
+  const onecopy::SumRequest request{{"west", "b"}, kMiB};
+  CHECK(Must(client.SumBlocks(request)).blocks.size() == 17);
+  const Frozen frozen(f.west);
+  std::stop_source stop;
+  auto stopped = std::async(std::launch::async,
+                            [&] { return client.SumBlocks(request, stop.get_token()).status(); });
+  stop.request_stop();
+  CHECK(stopped.get().code() == onecopy::Code::kCancelled);
+  const auto late = client.SumBlocks(request, {}, std::chrono::milliseconds(50)).status();
+  CHECK(late.code() == onecopy::Code::kDeadlineExceeded);
 }
 
 TEST_CASE("of a partial file with all bytes but one, exactly its block is moved again") {

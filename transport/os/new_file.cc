@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/file_attributes.h"
 #include "transport/os/machine.h"
@@ -40,6 +41,16 @@ Status WriteFailure(int error, const std::string& what) {
   }
   const bool full = error == ENOSPC || error == EDQUOT;
   return ErrnoStatus(error, what, full ? "free some space there, or write elsewhere" : "");
+}
+
+int CheckNames(int folder, const std::string& name, int fd) {
+  struct stat named {};
+  struct stat open {};
+  if (::fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 ||
+      ::fstat(fd, &open) != 0) {
+    return errno;
+  }
+  return named.st_dev == open.st_dev && named.st_ino == open.st_ino ? 0 : ESTALE;
 }
 
 Status ReserveSpace(int fd, uint64_t offset, uint64_t bytes, const std::string& label) {
@@ -100,8 +111,12 @@ NewFile::~NewFile() {
   if (!kept_) Discard();
 }
 
+bool NewFile::HasTemporary() const {
+  return !temporary_.empty() && CheckNames(folder_.get(), temporary_, fd()) == 0;
+}
+
 void NewFile::Discard() {
-  if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
+  if (HasTemporary()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
   temporary_.clear();
 }
 
@@ -131,6 +146,10 @@ Status NewFile::CheckName() const {
 
 Status NewFile::Reserve(uint64_t bytes) {
   ONECOPY_RETURN_IF_ERROR(ReserveSpace(fd(), 0, bytes, label_));
+  return SetLength(bytes);
+}
+
+Status NewFile::SetLength(uint64_t bytes) {
   if (::ftruncate(fd(), static_cast<off_t>(bytes)) == 0) return OkStatus();
   return WriteFailure(errno, "making " + label_ + " " + std::to_string(bytes) + " bytes long");
 }
@@ -174,8 +193,20 @@ Status NewFile::GiveTemporaryName() {
   return OkStatus();
 }
 
+// A kept name is known beforehand, so that others may remove it and make it anew.
+Status NewFile::CheckTemporary() const {
+  const int error = CheckNames(folder_.get(), temporary_, fd());
+  if (error == 0) return OkStatus();
+  const std::string what = "renaming " + temporary_ + " to " + label_;
+  if (error != ESTALE) return ErrnoStatus(error, what, "copy again, and let the file stay");
+  return {Code::kFailedPrecondition, reasons::kFileInUse,
+          what + ": another file has got that name meanwhile, as by another client",
+          "wait until that copy has ended, then copy again"};
+}
+
 Status NewFile::Name(bool sync) {
   ONECOPY_RETURN_IF_ERROR(GiveTemporaryName());
+  ONECOPY_RETURN_IF_ERROR(CheckTemporary());
   if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) {
     return WriteFailure(errno, "renaming " + temporary_ + " to " + label_);
   }

@@ -43,9 +43,13 @@ class NewFile {
 
   int fd() const { return file_.get(); }  // open for reading and writing
 
-  // Removes it. After that, only SyncFolder may be called.
+  // Whether it has its temporary name: others may have removed that, or given it to another file.
+  bool HasTemporary() const;
+  // Removes it; another file that has got its temporary name stays. After that, only SyncFolder may
+  // be called.
   void Discard();
 
+  Status SetLength(uint64_t bytes);
   // Makes it that long, all zeros, and takes the space for it; NO_SPACE where the file system can
   // tell beforehand that there is not as much.
   Status Reserve(uint64_t bytes);
@@ -55,8 +59,9 @@ class NewFile {
 
   // Once nothing writes to it any more: it is as it is to be. `sync`: and the disk has it.
   Status Settle(bool sync);
-  // Gives it its name, in place of what has that. `sync`: and the disk has the name; where only
-  // that fails, the name may stand for either.
+  // Gives it its name, in place of what has that. NOT_FOUND and FAILED_PRECONDITION (FILE_IN_USE)
+  // where its temporary name was removed, or given to another file, meanwhile. `sync`: and the disk
+  // has the name; where only that fails, the name may stand for either.
   Status Name(bool sync);
   // The disk has the names that the folder has now.
   Status SyncFolder() const;
@@ -69,6 +74,7 @@ class NewFile {
   Status TakeOwners(uint32_t* mode) const;
   Status Resemble() const;
   Status GiveTemporaryName();
+  Status CheckTemporary() const;
 
   UniqueFd folder_;
   std::string name_;  // in it
@@ -85,6 +91,10 @@ mode_t WithExecution(mode_t mode, std::optional<bool> executable);
 
 // "writing X: …", and what to do where the disk is full.
 Status WriteFailure(int error, const std::string& what);
+
+// Whether the folder has the open file under that name: 0; ESTALE where another file has it; else
+// why that cannot be told.
+int CheckNames(int folder, const std::string& name, int fd);
 
 // Takes the space for these bytes of the file, whose length stays. NO_SPACE where the file system
 // can tell that there is not as much.

@@ -87,6 +87,7 @@ Result<FileCopy> Move(Client& client, const RemoteRange& range,
                                BytesIn(range, options), output.is_new()),
                         range, pieces, options);
   if (client::DaemonMoves(client, request.file, request.range, request.options)) {
+    output.LetOthersWrite();
     Result<FileCopy> copy =
         client::MoveFile(client, request.file, request.range, request.options, *waiter);
     if (copy.ok()) ONECOPY_RETURN_IF_ERROR(output.Commit());
@@ -124,11 +125,14 @@ Result<FileCopy> Continue(Client& client, const RemoteRange& range, const LocalF
       return client::AllProven(range.bytes);
     }
   }
+  ONECOPY_RETURN_IF_ERROR(output.SetLength(range.bytes));
   if (!output.is_new() && range.bytes > 0) {
     ONECOPY_ASSIGN_OR_RETURN(
         proof, client::ProveBlocks(client, {output.partial(), output.fd(), 0, true, false}, range,
                                    *waiter));
   }
+  // Only for what must move: a disk that is full has no space for what is there already.
+  ONECOPY_RETURN_IF_ERROR(output.Reserve(proof.missing));
   if (proof.missing.empty()) {
     ONECOPY_RETURN_IF_ERROR(output.Commit());
     return client::AllProven(proof.proven_bytes);
@@ -158,7 +162,7 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
   ONECOPY_ASSIGN_OR_RETURN(OutputFile output,
                            OutputFile::Continue(destination, bytes, AskOf(options), *waiter));
   Result<FileCopy> copy = Continue(client, range, destination, output, options, std::move(waiter));
-  if (copy.ok() || output.DiscardIfEmpty()) return copy;
+  if (copy.ok() || output.DiscardIfEmpty() || !output.HasPartial()) return copy;
   return copy.status().WithContext("for the next --resume, " + output.partial() + " beside " +
                                    destination.path + " keeps what has arrived");
 }

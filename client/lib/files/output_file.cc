@@ -38,7 +38,11 @@ Status NotAFile(const std::string& name, const std::string& what) {
 }
 
 // A file system that has no holes finds data everywhere.
-bool HasNoData(int fd) { return ::lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO; }
+bool HasNoData(int fd) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) == 0 && facts.st_size == 0) return true;
+  return ::lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO;
+}
 
 // Whether it can be opened again as the same thing: a FIFO, or a terminal. What looks like a
 // terminal and is the other end of one would be a new one.
@@ -197,15 +201,17 @@ Status OutputFile::OpenNew(NamedFile place, const Target& target, uint64_t bytes
   const os::NewFile::Ask ask{.mode = place.file ? mode_t{0600} : target.mode};
   ONECOPY_ASSIGN_OR_RETURN(os::NewFile made,
                            os::NewFile::Make(std::move(place.folder), place.name, name_, ask));
-  return TakePlace(std::move(made), std::move(place), target, bytes);
+  TakePlace(std::move(made), std::move(place), target);
+  return new_->Reserve(bytes);
 }
 
 Status OutputFile::OpenPartial(NamedFile place, const Target& target, uint64_t bytes,
                                const Waiter& waiter) {
   const mode_t mode = place.file ? mode_t{0600} : target.mode;
   ONECOPY_ASSIGN_OR_RETURN(PartialFile found, OpenPartialFile(place, name_, mode, waiter));
-  // Without data it reads as zeros, as a new one does.
-  continued_ = !found.is_new && !HasNoData(found.file.get());
+  // Without data it reads as zeros, as a new one does. Only now, under its lock, does that stay so:
+  // another client may have written to one that this one made.
+  continued_ = !HasNoData(found.file.get());
   claim_ = std::move(found.claim);
   partial_ = found.name;
   struct stat facts {};
@@ -213,16 +219,46 @@ Status OutputFile::OpenPartial(NamedFile place, const Target& target, uint64_t b
       static_cast<uint64_t>(facts.st_size) == bytes) {
     whole_ = place.Reopen(O_RDONLY);  // where the caller may not read it, it is replaced
   }
+  os::UniqueFd folder = os::UniqueFd::DuplicateOf(place.folder.get());
+  if (!folder) return os::ErrnoStatus(errno, "opening the folder of " + name_);
+  const std::string name = place.name;
+  const bool replaces = static_cast<bool>(place.file);
   ONECOPY_ASSIGN_OR_RETURN(os::NewFile made,
-                           os::NewFile::Continue(std::move(place.folder), place.name, name_,
+                           os::NewFile::Continue(std::move(place.folder), name, name_,
                                                  std::move(found.file), found.name));
-  const Status taken = TakePlace(std::move(made), std::move(place), target, bytes);
+  TakePlace(std::move(made), std::move(place), target);
+  const Status taken = TakeModeOfNew(std::move(folder), name, replaces, target.mode);
   if (!taken.ok()) DiscardIfEmpty();
   return taken;
 }
 
+// That of its first attempt may have been right for what was in its place then: too wide or too
+// narrow for what is now.
+Status OutputFile::TakeModeOfNew(os::UniqueFd folder, const std::string& name, bool replaces,
+                                 uint32_t mode) {
+  struct stat facts {};
+  uint32_t wanted = 0600;
+  if (!replaces) {
+    // Only the kernel knows what the umask and the folder's access list make of it.
+    ONECOPY_ASSIGN_OR_RETURN(const os::NewFile sample,
+                             os::NewFile::Make(std::move(folder), name, name_, {.mode = mode}));
+    if (::fstat(sample.fd(), &facts) != 0) return os::ErrnoStatus(errno, "looking at " + name_);
+    wanted = facts.st_mode & 07777;
+  }
+  if (::fstat(fd_, &facts) != 0) return os::ErrnoStatus(errno, "looking at " + partial_);
+  if ((facts.st_mode & 07777) == wanted || ::fchmod(fd_, wanted) == 0) return OkStatus();
+  return os::WriteFailure(errno, "giving its mode to " + partial_ + " beside " + name_);
+}
+
+Status OutputFile::Reserve(const std::vector<ByteRange>& parts) const {
+  for (const ByteRange& part : parts) {
+    ONECOPY_RETURN_IF_ERROR(os::ReserveSpace(fd_, part.offset, part.bytes, name_));
+  }
+  return OkStatus();
+}
+
 bool OutputFile::DiscardIfEmpty() {
-  const bool empty = new_ && HasNoData(fd_);
+  const bool empty = new_ && ((!continued_ && !written_) || HasNoData(fd_));
   if (empty) new_->Discard();
   return empty;
 }
@@ -233,14 +269,12 @@ Status OutputFile::KeepWhole() {
   return sync_ ? new_->SyncFolder() : OkStatus();
 }
 
-Status OutputFile::TakePlace(os::NewFile made, NamedFile place, const Target& target,
-                             uint64_t bytes) {
+void OutputFile::TakePlace(os::NewFile made, NamedFile place, const Target& target) {
   new_.emplace(std::move(made));
   fd_ = new_->fd();
   if (place.file) {
     new_->TakeAfter({std::move(place.file), target.mode, target.uid, target.gid});
   }
-  return new_->Reserve(bytes);
 }
 
 Status OutputFile::OpenInPlace(const Target& target, const Ask& ask) {
@@ -283,6 +317,7 @@ Status OutputFile::WriteAt(const std::byte* from, uint64_t bytes, const Waiter& 
       return os::WriteFailure(errno, "writing " + name_);
     }
     if (count < 0) continue;
+    written_ = true;
     written += static_cast<uint64_t>(count);
     at_ += static_cast<uint64_t>(count);
   }

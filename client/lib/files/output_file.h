@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "client/lib/calls/waiter.h"
 #include "client/lib/files/named_file.h"
 #include "onecopy/file_copy.h"
+#include "onecopy/range.h"
 #include "onecopy/result.h"
 #include "transport/os/new_file.h"
 #include "transport/os/unique_fd.h"
@@ -42,6 +44,7 @@ class OutputFile {
   static Result<OutputFile> Open(const LocalFile& file, uint64_t bytes, const Ask& ask);
   // Likewise, for a file that is written as a whole (INVALID_ARGUMENT for all else), by a
   // PartialFile, which stays until it has its name, and which may be one that an earlier copy left.
+  // Reserves nothing yet, and the file keeps the length that it has.
   // Fails and blocks like OpenPartialFile.
   static Result<OutputFile> Continue(const LocalFile& file, uint64_t bytes, const Ask& ask,
                                      const Waiter& waiter);
@@ -56,8 +59,17 @@ class OutputFile {
   // Of Continue: what has the name now, if that is as long as what is to be written, open for
   // reading; -1: nothing, or something else.
   int whole() const { return whole_.get(); }
-  // Of Continue: removes a partial file that has no byte of the payload. True if it did.
+  // Of Continue, before anything is written: makes the file that long, and takes the space for
+  // these parts of it. NO_SPACE like Open.
+  Status SetLength(uint64_t bytes) { return new_->SetLength(bytes); }
+  Status Reserve(const std::vector<ByteRange>& parts) const;
+  // Others, such as the daemon, may write to fd() from now on.
+  void LetOthersWrite() { written_ = true; }
+  // Of Continue: removes a partial file that has no byte of the payload. True if it did. Where the
+  // file system has no holes, one to which others may have written counts as one that has bytes.
   bool DiscardIfEmpty();
+  // Of Continue: whether the partial file is there under its name.
+  bool HasPartial() const { return new_ && new_->HasTemporary(); }
   // Of Continue, where whole() is what was to be written: removes the partial file.
   Status KeepWhole();
   // Of Continue: the partial file, as messages call it.
@@ -107,7 +119,8 @@ class OutputFile {
   static Result<Target> InspectNew(const LocalFile& file, NamedFile place);
   Status OpenNew(NamedFile place, const Target& target, uint64_t bytes);
   Status OpenPartial(NamedFile place, const Target& target, uint64_t bytes, const Waiter& waiter);
-  Status TakePlace(os::NewFile made, NamedFile place, const Target& target, uint64_t bytes);
+  void TakePlace(os::NewFile made, NamedFile place, const Target& target);
+  Status TakeModeOfNew(os::UniqueFd folder, const std::string& name, bool replaces, uint32_t mode);
   Status OpenInPlace(const Target& target, const Ask& ask);
   Status WriteAt(const std::byte* from, uint64_t bytes, const Waiter& waiter);
   Status WriteStream(const std::byte* from, uint64_t bytes, const Waiter& waiter);
@@ -119,7 +132,8 @@ class OutputFile {
   os::UniqueFd claim_;              // on a device or a partial file, against others
   os::UniqueFd whole_;              // see whole()
   std::string partial_;             // see partial()
-  bool continued_ = false;          // by an earlier copy's partial file
+  bool continued_ = false;          // from a partial file that had data
+  bool written_ = false;            // perhaps, since it was opened
   int fd_ = -1;
   bool sync_ = false;
   bool socket_ = false;

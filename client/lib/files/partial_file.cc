@@ -60,6 +60,10 @@ class Opening {
         error, what + " " + partial_.name + " beside " + label_,
         error == ENAMETOOLONG ? "leave out --resume, or choose a shorter name" : "");
   }
+  Status LockFailed(int error) const {
+    return os::ErrnoStatus(error, "locking " + partial_.name + " beside " + label_,
+                           "leave out --resume, which needs locks of open files there");
+  }
   Status Refused(const std::string& what) const {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             partial_.name + " beside " + label_ + " is " + what +
@@ -97,7 +101,6 @@ class Opening {
     constexpr int kMake = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
     const os::UniqueFd made(::openat(found.folder.get(), found.name.c_str(), kMake, mode_));
     if (!made && errno != EEXIST) return Failed(errno, "writing");
-    partial_.is_new = static_cast<bool>(made);
     found.file = os::UniqueFd(
         ::openat(found.folder.get(), found.name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (!found.file) {
@@ -109,7 +112,11 @@ class Opening {
     if (!partial_.claim) return Gone("opening");
     if (const int error = TryLock(partial_.claim.get(), kClaimLock); error != 0) {
       if (error == EAGAIN) return InUse("another client copies to it");
-      return Failed(error, "locking");
+      // Without locks there is no other client that could use it.
+      if (made && os::CheckNames(found.folder.get(), found.name, made.get()) == 0) {
+        ::unlinkat(found.folder.get(), found.name.c_str(), 0);
+      }
+      return LockFailed(error);
     }
     // Nobody else renames or removes it from now on; somebody may have.
     partial_.file = found.Reopen(O_RDWR);
@@ -127,7 +134,7 @@ class Opening {
     for (;;) {
       const int error = TryLock(partial_.file.get(), kFileLock);
       if (error == 0) return OkStatus();
-      if (error != EAGAIN) return Failed(error, "locking");
+      if (error != EAGAIN) return LockFailed(error);
       ONECOPY_RETURN_IF_ERROR(waiter_.Check());
       if (std::chrono::steady_clock::now() >= last) {
         return InUse("the daemon still writes to it for a client that has ended");

@@ -18,7 +18,6 @@ namespace onecopy::client {
 // other name. What it contains is not trusted: see proof.h.
 struct PartialFile {
   std::string name;  // in the target's folder
-  bool is_new = false;
   // Open for reading and writing. Its lock lasts for as long as a daemon has it, too, which may
   // outlive the client that passed it.
   os::UniqueFd file;

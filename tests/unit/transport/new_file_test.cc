@@ -181,5 +181,45 @@ TEST_CASE("what is not given its name leaves nothing, and takes its space with i
   CHECK(Make(folder)->Reserve(uint64_t{1} << 60).reason() == reasons::kNoSpace);
 }
 
+// A file that is kept under "part", with "mine" in it.
+Result<NewFile> Kept(const TempFolder& folder) {
+  WriteFile(folder / "part", "mine");
+  UniqueFd file(::open((folder / "part").c_str(), O_RDWR | O_CLOEXEC));
+  return NewFile::Continue(FolderOf(folder), "file", "the file", std::move(file), "part");
+}
+
+TEST_CASE("a kept file whose name another one has got takes no place, and removes nothing") {
+  const TempFolder folder;
+  WriteFile(folder / "file", "old");
+  Result<NewFile> kept = Kept(folder);
+  REQUIRE(kept.ok());
+  CHECK(kept->HasTemporary());
+  fs::remove(folder / "part");
+  CHECK_FALSE(kept->HasTemporary());
+  CHECK(kept->Name(false).code() == Code::kNotFound);
+  WriteFile(folder / "part", "of another");
+  CHECK_FALSE(kept->HasTemporary());
+  const Status status = kept->Name(false);
+  CHECK(status.reason() == reasons::kFileInUse);
+  CHECK(status.message().find("part") != std::string::npos);
+  kept->Discard();
+  CHECK(ReadFile(folder / "part") == "of another");
+  CHECK(ReadFile(folder / "file") == "old");
+}
+
+TEST_CASE("a kept file has its temporary name until it has its own, or is discarded") {
+  const TempFolder folder;
+  Result<NewFile> kept = Kept(folder);
+  REQUIRE(kept.ok());
+  REQUIRE(kept->Name(true).ok());
+  CHECK_FALSE(kept->HasTemporary());
+  CHECK(ReadFile(folder / "file") == "mine");
+  Result<NewFile> other = Kept(folder);
+  REQUIRE(other.ok());
+  other->Discard();
+  CHECK_FALSE(other->HasTemporary());
+  CHECK_FALSE(fs::exists(folder / "part"));
+}
+
 }  // namespace
 }  // namespace onecopy::os

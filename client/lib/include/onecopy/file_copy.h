@@ -65,7 +65,11 @@ struct FileCopyOptions {
   // name `.NAME.onecopy-part` beside it until it is complete, for the next copy with this option; a
   // file that is complete already is left alone. FAILED_PRECONDITION (FILE_IN_USE) while another
   // client continues the same file; INVALID_ARGUMENT (BAD_ARGUMENT) for a stream, for a device or a
-  // range that is written, with `ranges`, and for several files or buffers.
+  // range that is written, with `ranges`, and for several files or buffers. A buffer that is
+  // written is compared once, before anything moves: a copy into it that was just cut off, of
+  // another file or another state of this one, may still write blocks after that; and
+  // arrival_watch.h tells its arrivals only of what moves, so that nothing arrives where all was
+  // there.
   bool resume = false;
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole copy
   Pacing pacing = {};  // of the whole copy; of several files or buffers, of each transfer
