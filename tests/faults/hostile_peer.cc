@@ -37,7 +37,7 @@ std::unique_ptr<grpc::ClientContext> HostilePeer::Context() const {
 
 grpc::Status HostilePeer::Reserve(uint32_t uid, const Range& range, const std::string& reader,
                                   v1::ReserveResponse* response) {
-  transfer_id_ = name_ + "-" + std::to_string(next_++);
+  transfer_id_ = name_ + std::to_string(next_++);  // with a dash it would be a ring's
   v1::ReserveRequest request;
   request.set_transfer_id(transfer_id_);
   request.set_uid(uid);
