@@ -44,7 +44,7 @@ Copier::~Copier() {
 
 CUresult Copier::Open() {
   for (Queue& queue : queues_) {
-    const CUresult error = queue.stream.Open(gpu_.api());
+    const CUresult error = queue.stream.Open(gpu_.api(), gpu_.context());
     if (error != CUDA_SUCCESS) return error;
   }
   // Without room even for this, the first copies are slower.

@@ -1,8 +1,12 @@
 #include "transport/memory/cuda/copy_stream.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
 #include <utility>
 
+#include "transport/core/mutex.h"
 #include "transport/memory/cuda/tiling.h"
 
 namespace onecopy::cuda {
@@ -13,23 +17,37 @@ namespace {
 constexpr uint64_t kInlineBelow = 32 << 10;
 constexpr uint64_t kInsideBytes = uint64_t{64} << 20;  // of one command, within a GPU
 
-uint64_t TurnBytes(Direction direction) {
-  switch (direction) {
-    case Direction::kToGpu:
-    case Direction::kFromGpu:
-      return CopyStream::kPcieTurnBytes;
-    case Direction::kToPeer:
-      return CopyStream::kPeerTurnBytes;
-    case Direction::kInside:
-      break;
-  }
-  return kInsideBytes;
-}
+using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-CUresult CopyStream::Open(const shim::CudaApi& api) {
+// Any thread.
+struct CopyStream::Peers {
+  std::atomic<const CopyStream*> last{nullptr};
+  std::atomic<Clock::rep> shared_at{Clock::time_point::min().time_since_epoch().count()};
+};
+
+// As many as there are GPUs; they stay, as a stream may end with its context.
+CopyStream::Peers& CopyStream::PeersOf(CUcontext context) {
+  static auto* const mutex = new Mutex;
+  static auto* const all = new std::map<CUcontext, Peers>;
+  const MutexLock lock(*mutex);
+  return (*all)[context];
+}
+
+uint64_t CopyStream::TurnBytes(Direction direction) {
+  if (IsOverPcie(direction)) return kPcieTurnBytes;
+  if (direction == Direction::kInside) return kInsideBytes;
+  const Clock::time_point now = Clock::now();
+  const CopyStream* last = peers_->last.exchange(this, std::memory_order_relaxed);
+  if (last != this && last != nullptr) peers_->shared_at = now.time_since_epoch().count();
+  const Clock::time_point shared_at{Clock::duration(peers_->shared_at.load())};
+  return now > shared_at + std::chrono::seconds(1) ? kLonePeerTurnBytes : kPeerTurnBytes;
+}
+
+CUresult CopyStream::Open(const shim::CudaApi& api, CUcontext context) {
   api_ = &api;
+  peers_ = &PeersOf(context);
   CUresult error = api_->StreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
   if (error == CUDA_SUCCESS) error = api_->StreamCreate(&other_, CU_STREAM_NON_BLOCKING);
   if (error == CUDA_SUCCESS) error = api_->EventCreate(&yielded_, CU_EVENT_DISABLE_TIMING);
@@ -48,7 +66,7 @@ CUresult CopyStream::Copy(Direction direction, uintptr_t from, uintptr_t to, uin
   CUresult error = CUDA_SUCCESS;
   for (uint64_t at = 0; error == CUDA_SUCCESS && at < bytes; at += most) {
     const uint64_t piece = std::min(most, bytes - at);
-    error = Yield(direction, piece);
+    error = Yield(direction, piece, most);
     if (error == CUDA_SUCCESS) error = Submit(direction, from + at, to + at, piece);
   }
   return error;
@@ -69,16 +87,16 @@ CUresult CopyStream::Copy(Direction direction, const StridedCopy& copy) {
       error = Copy(direction, part.from, part.to, part.bytes);
       continue;
     }
-    error = Yield(direction, part.payload());
+    error = Yield(direction, part.payload(), most);
     if (error == CUDA_SUCCESS) error = CopyRows(direction, part);
   }
   return error;
 }
 
-CUresult CopyStream::Yield(Direction direction, uint64_t bytes) {
+CUresult CopyStream::Yield(Direction direction, uint64_t bytes, uint64_t turn_bytes) {
   if (direction == Direction::kInside) return CUDA_SUCCESS;
   since_yield_bytes_ += bytes;
-  if (since_yield_bytes_ <= TurnBytes(direction)) return CUDA_SUCCESS;
+  if (since_yield_bytes_ <= turn_bytes) return CUDA_SUCCESS;
   since_yield_bytes_ = bytes;
   CUresult error = Record(yielded_);
   if (error == CUDA_SUCCESS) error = api_->StreamWaitEvent(other_, yielded_, 0);

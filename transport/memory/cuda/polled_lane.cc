@@ -17,7 +17,7 @@ Status PolledLane::Make() {
   const shim::CudaApi& api = gpu_->api();
   const shim::ScopedCudaContext scope(api, gpu_->context());
   CUresult error = scope.outcome();
-  if (error == CUDA_SUCCESS) error = stream_.Open(api);
+  if (error == CUDA_SUCCESS) error = stream_.Open(api, gpu_->context());
   if (error == CUDA_SUCCESS) return OkStatus();
   return gpu_->Failure(error, "making a stream for small copies on " + gpu_->ToString(),
                        Code::kFailedPrecondition, reasons::kDriverFailed);
