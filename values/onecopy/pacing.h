@@ -1,6 +1,8 @@
 // How a transfer shares with others what moves its bytes.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <cstdint>
 #include <optional>
 #include <string_view>
