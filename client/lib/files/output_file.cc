@@ -246,7 +246,10 @@ Status OutputFile::TakeModeOfNew(os::UniqueFd folder, const std::string& name, b
     wanted = facts.st_mode & 07777;
   }
   if (::fstat(fd_, &facts) != 0) return os::ErrnoStatus(errno, "looking at " + partial_);
-  if ((facts.st_mode & 07777) == wanted || ::fchmod(fd_, wanted) == 0) return OkStatus();
+  // No wider, while it has bytes that were for fewer readers.
+  const uint32_t now = facts.st_mode & 07777 & wanted;
+  if (now != wanted) mode_at_end_ = wanted;
+  if ((facts.st_mode & 07777) == now || ::fchmod(fd_, now) == 0) return OkStatus();
   return os::WriteFailure(errno, "giving its mode to " + partial_ + " beside " + name_);
 }
 
@@ -340,6 +343,9 @@ Status OutputFile::WriteStream(const std::byte* from, uint64_t bytes, const Wait
 }
 
 Status OutputFile::Settle() {
+  if (mode_at_end_ && ::fchmod(fd_, *mode_at_end_) != 0) {
+    return os::WriteFailure(errno, "giving its mode to " + partial_ + " beside " + name_);
+  }
   if (new_) return new_->Settle(sync_);
   ONECOPY_RETURN_IF_ERROR(os::SettleFile(fd_, sync_, name_));
   owned_.Reset();

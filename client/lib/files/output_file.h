@@ -133,7 +133,8 @@ class OutputFile {
   os::UniqueFd whole_;              // see whole()
   std::string partial_;             // see partial()
   bool continued_ = false;          // from a partial file that had data
-  bool written_ = false;            // perhaps, since it was opened
+  std::optional<uint32_t> mode_at_end_ = {};
+  bool written_ = false;  // perhaps, since it was opened
   int fd_ = -1;
   bool sync_ = false;
   bool socket_ = false;
