@@ -1,6 +1,5 @@
 #include "daemon/pipeline/chain.h"
 
-#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -79,33 +78,26 @@ bool Chain::StartMove(size_t stage) {
 }
 
 bool Chain::MayTake(uint64_t bytes) {
+  // Of those who find no turn, one asks before what the others have spent has moved.
+  constexpr std::chrono::milliseconds kAskAgain{500};
   if (pace_ == nullptr) return true;
   if (held()) return false;
   if (bytes <= paid_) return true;
-  const Clock::time_point when = pace_->Spend(bytes - paid_);
-  paid_ = bytes;
+  const auto when = pace_->Spend(bytes - paid_);
+  if (when) paid_ = bytes;
   const Clock::time_point now = Clock::now();
-  if (when <= now) return true;
+  if (when && *when <= now) return true;
   held_ = was_held_ = true;
   held_since_ = now;
-  pace_changes_ = pace_->changes();
-  Hold(when);
+  pace_->At(when.value_or(now + kAskAgain), [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self != nullptr) self->executor_.Post([self] { self->GoOn(); });
+  });
   return false;
 }
 
-// Not for longer at a time than it may take to hear of another limit, or to let go of a chain that
-// has ended.
-void Chain::Hold(Pace::Clock::time_point until) {
-  constexpr std::chrono::seconds kLookAgain{1};
-  pace_->At(std::min(until, Clock::now() + kLookAgain), [weak = weak_from_this(), until] {
-    const auto self = weak.lock();
-    if (self != nullptr) self->executor_.Post([self, until] { self->GoOn(until); });
-  });
-}
-
-void Chain::GoOn(Pace::Clock::time_point until) {
+void Chain::GoOn() {
   if (self_ == nullptr || finishing_) return;
-  if (Clock::now() < until && pace_->changes() == pace_changes_) return Hold(until);
   held_seconds_ += std::chrono::duration<double>(Clock::now() - held_since_).count();
   held_ = false;
   Pump();
@@ -153,7 +145,6 @@ void Chain::FinishIfIdle() {
 
 void Chain::Finish() {
   const std::shared_ptr<Chain> keep = std::exchange(self_, nullptr);
-  if (pace_ != nullptr) pace_->Refund(paid_);
   if (held()) held_seconds_ += std::chrono::duration<double>(Clock::now() - held_since_).count();
   ChainReport report;
   report.arrived = places_.destination->arrived();

@@ -73,8 +73,7 @@ class Chain : public std::enable_shared_from_this<Chain> {
   void Pump();
   bool StartMove(size_t stage);
   bool MayTake(uint64_t bytes);
-  void Hold(Pace::Clock::time_point until);
-  void GoOn(Pace::Clock::time_point until);
+  void GoOn();
   void EndMove(size_t stage, const Chunk& from, const Chunk& to, Moved moved);
   void CountLane(unsigned lane, uint64_t bytes);
   void Fail(Status why);
@@ -86,7 +85,6 @@ class Chain : public std::enable_shared_from_this<Chain> {
   uint64_t paid_ = 0;               // bytes that may leave the first place
   Clock::time_point held_since_{};  // where it is held
   double held_seconds_ = 0;         // before that
-  uint64_t pace_changes_ = 0;       // when it was held
   std::atomic<bool> held_{false};
   std::atomic<bool> was_held_{false};
   Places places_;                 // gone once the chain has ended

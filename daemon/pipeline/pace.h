@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "transport/core/executor.h"
 
@@ -15,13 +16,10 @@ class Pace {
 
   virtual ~Pace() = default;
 
-  // When the next `bytes` may begin to move: not after now, or a time to come. They are spent then,
-  // whether they move or not; what asks later waits behind them.
-  virtual Clock::time_point Spend(uint64_t bytes) = 0;
-  // That these bytes do not move after all.
-  virtual void Refund(uint64_t bytes) = 0;
-  // Grows whenever a limit changes: times that were given before mean nothing any more.
-  virtual uint64_t changes() const = 0;
+  // When the next `bytes` may begin to move: not after now, or soon. They are spent then, whether
+  // they move or not, and what asks later waits behind them. Nothing: others have what there is for
+  // the time being; nothing is spent, and the chain asks again.
+  virtual std::optional<Clock::time_point> Spend(uint64_t bytes) = 0;
   // Runs `task` then, on a thread that must not block; never if that thread has ended.
   virtual void At(Clock::time_point when, Task task) = 0;
   // How large a piece should be at most, so that pieces of several move evenly.

@@ -14,21 +14,14 @@ constexpr uint64_t kMinPieceBytes = uint64_t{256} << 10;
 
 }  // namespace
 
-TransferPace::Clock::time_point TransferPace::Spend(uint64_t bytes) {
+std::optional<TransferPace::Clock::time_point> TransferPace::Spend(uint64_t bytes) {
   const Clock::time_point now = Clock::now();
+  for (const Limit& limit : limits_) {
+    if (!limit.rate->MayAsk(now)) return std::nullopt;
+  }
   Clock::time_point when = now;
   for (const Limit& limit : limits_) when = std::max(when, limit.rate->Spend(bytes, now));
   return when;
-}
-
-void TransferPace::Refund(uint64_t bytes) {
-  for (const Limit& limit : limits_) limit.rate->Refund(bytes);
-}
-
-uint64_t TransferPace::changes() const {
-  uint64_t changes = 0;
-  for (const Limit& limit : limits_) changes += limit.rate->changes();
-  return changes;
 }
 
 void TransferPace::At(Clock::time_point when, Task task) {
@@ -71,12 +64,11 @@ std::shared_ptr<RateLimit> Paces::Find(const std::string& of, Known known,
     });
     tidy_at_ = std::max<size_t>(64, 2 * known_.size());
   }
-  Known& place = known_[of];
-  std::shared_ptr<RateLimit> rate = place.rate;
-  if (rate == nullptr) rate = std::make_shared<RateLimit>();
-  place = std::move(known);
-  place.rate = rate;
-  rate->SetRate(bytes_per_second);
+  const auto [place, is_new] = known_.try_emplace(of, std::move(known));
+  std::shared_ptr<RateLimit>& rate = place->second.rate;
+  if (is_new) rate = std::make_shared<RateLimit>();
+  // What another node says of a later part of a transfer changes nothing.
+  if (is_new || !place->second.initiator.empty()) rate->SetRate(bytes_per_second);
   return rate;
 }
 

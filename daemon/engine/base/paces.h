@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,9 +28,7 @@ class TransferPace final : public pipeline::Pace {
   TransferPace(os::EventLoop& loop, std::vector<Limit> limits)
       : loop_(loop), limits_(std::move(limits)) {}
 
-  Clock::time_point Spend(uint64_t bytes) override;
-  void Refund(uint64_t bytes) override;
-  uint64_t changes() const override;
+  std::optional<Clock::time_point> Spend(uint64_t bytes) override;
   void At(Clock::time_point when, Task task) override;
   uint64_t piece_bytes() const override;
 

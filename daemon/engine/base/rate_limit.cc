@@ -5,24 +5,16 @@
 namespace onecopy::engine {
 namespace {
 
-// Longer than any limit's owner wants to wait, and far from the clock's end.
-constexpr std::chrono::minutes kMostAhead{60};
+// No piece takes longer, and this is far from the clock's end.
+constexpr std::chrono::hours kLongestPiece{24};
 
 }  // namespace
 
 void RateLimit::SetRate(uint64_t bytes_per_second, Clock::time_point now) {
   const MutexLock lock(mutex_);
   if (bytes_per_second == bytes_per_second_) return;
-  if (next_ > now) {
-    const double factor = bytes_per_second == 0 ? 0
-                                                : static_cast<double>(bytes_per_second_) /
-                                                      static_cast<double>(bytes_per_second);
-    const std::chrono::duration<double> ahead = std::chrono::duration<double>(next_ - now) * factor;
-    next_ = now + std::chrono::duration_cast<Clock::duration>(
-                      std::min<std::chrono::duration<double>>(ahead, kMostAhead));
-  }
   bytes_per_second_ = bytes_per_second;
-  ++changes_;
+  next_ = std::min(next_, now + kAhead);
 }
 
 uint64_t RateLimit::rate() const {
@@ -30,29 +22,20 @@ uint64_t RateLimit::rate() const {
   return bytes_per_second_;
 }
 
-uint64_t RateLimit::changes() const {
+bool RateLimit::MayAsk(Clock::time_point now) const {
   const MutexLock lock(mutex_);
-  return changes_;
-}
-
-RateLimit::Clock::duration RateLimit::Takes(uint64_t bytes) const {
-  const std::chrono::duration<double> takes(static_cast<double>(bytes) /
-                                            static_cast<double>(bytes_per_second_));
-  return std::chrono::duration_cast<Clock::duration>(
-      std::min<std::chrono::duration<double>>(takes, kMostAhead));
+  return bytes_per_second_ == 0 || next_ <= now + kAhead;
 }
 
 RateLimit::Clock::time_point RateLimit::Spend(uint64_t bytes, Clock::time_point now) {
   const MutexLock lock(mutex_);
   if (bytes_per_second_ == 0) return now;
   const Clock::time_point begins = std::max(next_, now - kSlack);
-  next_ = std::min(begins + Takes(bytes), now + kMostAhead);
+  const std::chrono::duration<double> takes(static_cast<double>(bytes) /
+                                            static_cast<double>(bytes_per_second_));
+  next_ = begins + std::chrono::duration_cast<Clock::duration>(
+                       std::min<std::chrono::duration<double>>(takes, kLongestPiece));
   return begins;
-}
-
-void RateLimit::Refund(uint64_t bytes) {
-  const MutexLock lock(mutex_);
-  if (bytes_per_second_ != 0) next_ -= Takes(bytes);
 }
 
 bool RateLimit::IsMadeUpFor(Clock::time_point now) const {

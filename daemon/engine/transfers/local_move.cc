@@ -318,15 +318,12 @@ uint64_t LocalMove::life() const {
 }
 
 std::string LocalMove::waits_for() const {
-  if (chain_ != nullptr) {
-    if (std::string rate = WaitsForRate(*chain_, *whom_.pace); !rate.empty()) return rate;
-  }
   for (const Bounce& bounce : bounces_) {
     if (bounce.share != nullptr && bounce.slots->Waits(*bounce.share)) {
       return WaitsForSlots(context_.node(), bounce.slots->Ahead(*bounce.share));
     }
   }
-  if (chain_ != nullptr) return {};
+  if (chain_ != nullptr) return WaitsForRate(*chain_, *whom_.pace);
   return "memory of node " + context_.node() + " to be made ready";
 }
 

@@ -357,14 +357,12 @@ std::string RemoteMove::waits_for() const {
   if (chain_ == nullptr && phase_ == Phase::kMemory) {
     return "memory of node " + needs_.context.node() + " to be made ready";
   }
-  if (chain_ != nullptr) {
-    if (std::string rate = WaitsForRate(*chain_, *params_.pace); !rate.empty()) return rate;
-  }
   if (share_ != nullptr && slots_->Waits(*share_)) {
     return WaitsForSlots(needs_.context.node(), slots_->Ahead(*share_));
   }
   if (!waiting_ || waiting_at_ != bytes_done()) {
-    return chain_ == nullptr ? "node " + source + " to open the source" : "";
+    return chain_ == nullptr ? "node " + source + " to open the source"
+                             : WaitsForRate(*chain_, *params_.pace);
   }
   return waiting_->what == pipeline::WaitingMessage::For::kSlots
              ? WaitsForSlots(source, waiting_->ahead)
