@@ -10,7 +10,8 @@
 namespace onecopy::cli {
 
 // Found once, and held by a descriptor; what is below it is reached from there name by name,
-// through no symbolic link. So whoever else may write into it leads no file out of it. One thread.
+// through no symbolic link. Another user who may write into the folder cannot redirect a file out
+// of it. One thread.
 class TargetFolder {
  public:
   // Makes the folder, and those that it is in, where they do not exist. `sync`: the disk has each

@@ -251,8 +251,9 @@ class Binder {
                     !read.settings.Text("nodes").empty()) {
                   return;
                 }
-                problems_.Add(named_lines_.at(section),
-                              section + ": users or nodes must be set: those for whom it holds");
+                problems_.Add(
+                    named_lines_.at(section),
+                    section + ": users or nodes must be set: the section applies to them");
               });
   }
 

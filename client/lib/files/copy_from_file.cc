@@ -49,20 +49,22 @@ Status CheckEnded(Input& input, const RemoteRange& range, const client::Waiter& 
   return TooLong(input, "more than " + std::to_string(range.bytes) + " bytes", range);
 }
 
+// Waits until the window can be filled again, and tells what has arrived so far.
+Status Empty(Windows& windows, Windows::Window& window, uint64_t* arrived) {
+  ONECOPY_ASSIGN_OR_RETURN(const bool ran, windows.Finish(window));
+  if (!ran) return OkStatus();
+  *arrived += window.bytes;
+  windows.Progress(*arrived);
+  return OkStatus();
+}
+
 template <typename Input>
 Status Pump(Input& input, const RemoteRange& range, uint64_t window_bytes, Windows& windows) {
   uint64_t read = 0;
   uint64_t arrived = 0;
-  const auto finish = [&](Windows::Window& window) -> Status {
-    ONECOPY_ASSIGN_OR_RETURN(const bool ran, windows.Finish(window));
-    if (!ran) return OkStatus();
-    arrived += window.bytes;
-    windows.Progress(arrived);
-    return OkStatus();
-  };
   for (bool more = true; more;) {
     Windows::Window& window = windows.Next();
-    ONECOPY_RETURN_IF_ERROR(finish(window));
+    ONECOPY_RETURN_IF_ERROR(Empty(windows, window, &arrived));
     const uint64_t want = std::min(window_bytes, range.bytes - read);
     ONECOPY_ASSIGN_OR_RETURN(const uint64_t got,
                              input.Read(window.memory.data(), want, windows.waiter()));
@@ -77,25 +79,19 @@ Status Pump(Input& input, const RemoteRange& range, uint64_t window_bytes, Windo
     read += got;
     more = got == window_bytes && read < std::min(range.bytes, input.bytes().value_or(range.bytes));
   }
-  for (size_t i = 0; i < windows.count(); ++i) ONECOPY_RETURN_IF_ERROR(finish(windows.Next()));
+  for (size_t i = 0; i < windows.count(); ++i)
+    ONECOPY_RETURN_IF_ERROR(Empty(windows, windows.Next(), &arrived));
   return OkStatus();
 }
 
 Status PumpPieces(InputFile& input, const RemoteRange& range, const std::vector<ByteRange>& pieces,
                   uint64_t window_bytes, Windows& windows) {
   uint64_t arrived = 0;
-  const auto finish = [&](Windows::Window& window) -> Status {
-    ONECOPY_ASSIGN_OR_RETURN(const bool ran, windows.Finish(window));
-    if (!ran) return OkStatus();
-    arrived += window.bytes;
-    windows.Progress(arrived);
-    return OkStatus();
-  };
   for (const ByteRange& piece : pieces) {
     input.Seek(piece.offset);
     for (uint64_t done = 0; done < piece.bytes;) {
       Windows::Window& window = windows.Next();
-      ONECOPY_RETURN_IF_ERROR(finish(window));
+      ONECOPY_RETURN_IF_ERROR(Empty(windows, window, &arrived));
       const uint64_t want = std::min(window_bytes, piece.bytes - done);
       ONECOPY_ASSIGN_OR_RETURN(const uint64_t got,
                                input.Read(window.memory.data(), want, windows.waiter()));
@@ -104,7 +100,8 @@ Status PumpPieces(InputFile& input, const RemoteRange& range, const std::vector<
       done += got;
     }
   }
-  for (size_t i = 0; i < windows.count(); ++i) ONECOPY_RETURN_IF_ERROR(finish(windows.Next()));
+  for (size_t i = 0; i < windows.count(); ++i)
+    ONECOPY_RETURN_IF_ERROR(Empty(windows, windows.Next(), &arrived));
   return OkStatus();
 }
 

@@ -103,8 +103,8 @@ class OutputFile {
     kInPlace,   // a range of a file, a block device
     kStream,
   };
-  // What is there now; owner and `mode` are those of the very file in `place`, but for who may run
-  // it.
+  // What the name stands for now. `place` holds the file itself, and `mode` is that file's, without
+  // the bits that allow to run it.
   struct Target {
     Kind kind = Kind::kStream;
     NamedFile place;

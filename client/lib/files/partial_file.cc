@@ -112,7 +112,7 @@ class Opening {
     if (!partial_.claim) return Gone("opening");
     if (const int error = TryLock(partial_.claim.get(), kClaimLock); error != 0) {
       if (error == EAGAIN) return InUse("another client copies to it");
-      // Without locks there is no other client that could use it.
+      // Where files have no locks, every client fails here, so no client uses this file.
       if (made && os::CheckNames(found.folder.get(), found.name, made.get()) == 0) {
         ::unlinkat(found.folder.get(), found.name.c_str(), 0);
       }

@@ -10,8 +10,9 @@ namespace onecopy::engine {
 
 // Any thread. Each piece gets a time at which it may begin: the piece before it then has had as
 // long as the rate gives it (GCRA, a leaky bucket as a meter). If nothing has asked lately, up to
-// kSlack is free, so that a timer that is late costs no bytes. Times are given for kAhead at most,
-// but for one piece that takes longer: a transfer that ends without its piece leaves no longer gap.
+// kSlack is free, so that a timer that is late costs no bytes. Times lie at most kAhead ahead: a
+// transfer that ends before its time leaves a gap of at most kAhead. Only a piece that takes longer
+// than that by itself makes the next ones wait longer.
 class RateLimit {
  public:
   using Clock = std::chrono::steady_clock;

@@ -168,7 +168,7 @@ void Peers::Hide(Peer& peer) {
 
 void Peers::NoteHidden(Peer& peer) {
   log::Info(peer.where.vanished()
-                ? "peer is gone: it is no longer discovered and does not answer"
+                ? "peer is gone: discovery has lost it, and it does not answer"
                 : "peer is gone: it neither calls nor answers, and was not discovered",
             {{"peer", peer.name}, {"address", peer.where.address()}});
   peer.hidden_at = os::Clock::now();

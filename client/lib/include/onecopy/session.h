@@ -19,8 +19,8 @@ struct RestoredBuffer {
   BufferInfo now;
 };
 
-// Memory that is no longer registered. The caller still has it and can register it again. Grants on
-// it are gone, too.
+// A buffer whose registration has ended, and its grants with it. The caller still has the memory,
+// and can register it again.
 struct LostBuffer {
   BufferInfo was;
   // UNAVAILABLE (SESSION_LOST), or why it could not be registered again. The library tries again
