@@ -59,10 +59,7 @@ TEST_CASE("inside a node a user's transfers keep its limit together until a relo
   REQUIRE_ROOT();
   Node node("east", {.config = LimitOf(kOther, "64MiB")});
   OpenTo(node);
-  for (const auto& [uid, whose] : {std::pair(kOwner, "1"), std::pair(kOther, "2")}) {
-    CreateWritten(uid, node, std::string("from") + whose, 16 * kMiB);
-    CreateWritten(uid, node, std::string("to") + whose, 16 * kMiB);
-  }
+  CreateForTwo(node, 16 * kMiB);
   Neighbour limited(kOther, node, "from2", "to2", 2 * kMiB, 8);
   Neighbour other(kOwner, node, "from1", "to1", 2 * kMiB, 8);
   limited.Begin();
@@ -159,10 +156,7 @@ TEST_CASE("a high priority takes what there is and gives it back when it has not
   Node node("east", {.config = "[qos.first]\nusers = \"" + std::to_string(kOwner) +
                                "\"\npriority = \"high\"\n"});
   OpenTo(node);
-  for (const auto& [uid, whose] : {std::pair(kOwner, "1"), std::pair(kOther, "2")}) {
-    CreateWritten(uid, node, std::string("from") + whose, 128 * kMiB);
-    CreateWritten(uid, node, std::string("to") + whose, 128 * kMiB);
-  }
+  CreateForTwo(node, 128 * kMiB);
   Neighbour other(kOther, node, "from2", "to2", 32 * kMiB, 16);
   other.Begin();
   (void)RateOf(other, 1024 * kMiB);

@@ -50,4 +50,11 @@ void CreateWritten(uid_t uid, const Node& node, const std::string& name, uint64_
   CommandAs(uid, node, {"cp", "-", name}, std::string(bytes, 'x'));
 }
 
+void CreateForTwo(const Node& node, uint64_t bytes) {
+  for (const auto& [uid, whose] : {std::pair(kOwner, "1"), std::pair(kOther, "2")}) {
+    CreateWritten(uid, node, std::string("from") + whose, bytes);
+    CreateWritten(uid, node, std::string("to") + whose, bytes);
+  }
+}
+
 }  // namespace onecopy::testing

@@ -34,5 +34,8 @@ class Neighbour {
 // A buffer of that user with memory for all of its bytes.
 void CreateWritten(uid_t uid, const Node& node, const std::string& name, uint64_t bytes,
                    const std::string& memory = "host");
+// For two users to move without a pause: "from1" and "to1" are kOwner's, "from2" and "to2"
+// kOther's.
+void CreateForTwo(const Node& node, uint64_t bytes);
 
 }  // namespace onecopy::testing

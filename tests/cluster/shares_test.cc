@@ -85,10 +85,7 @@ TEST_CASE("two users move as their weights say and as new ones say after a reloa
   Node node("east",
             {.config = "[qos.first]\nusers = \"" + std::to_string(kOwner) + "\"\nweight = 3\n"});
   OpenTo(node);
-  for (const auto& [uid, whose] : {std::pair(kOwner, "1"), std::pair(kOther, "2")}) {
-    CreateWritten(uid, node, std::string("from") + whose, 128 * kMiB);
-    CreateWritten(uid, node, std::string("to") + whose, 128 * kMiB);
-  }
+  CreateForTwo(node, 128 * kMiB);
   Neighbour first(kOwner, node, "from1", "to1", 32 * kMiB, 16);
   Neighbour second(kOther, node, "from2", "to2", 32 * kMiB, 16);
   first.Begin();
