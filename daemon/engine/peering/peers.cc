@@ -58,7 +58,7 @@ Peers::Peers(Context& context, Catalog& catalog, PeerDialer& dialer)
       catalog_(catalog),
       dialer_(dialer),
       admission_(context.options),
-      presence_(context) {}
+      presence_(context.loop, context.options.heartbeat) {}
 
 Peers::~Peers() = default;
 

@@ -17,14 +17,15 @@ constexpr std::chrono::seconds kLostSilence{4};
 }  // namespace
 
 void Presence::Heard(const std::string& node) {
-  Await(node, std::max<os::Clock::duration>(kSilence, context_.options.heartbeat * 3 / 2));
+  if (until_.size() >= kMost && !until_.contains(node)) return;
+  Await(node, std::max<os::Clock::duration>(kSilence, heartbeat_ * 3 / 2));
 }
 
 void Presence::Lost(const std::string& node) { Await(node, kLostSilence); }
 
 void Presence::Await(const std::string& node, os::Clock::duration silence) {
   until_[node] = os::Clock::now() + silence;
-  if (timer_ == 0) timer_ = context_.loop.RunAfter(kLook, [this] { Look(); });
+  if (timer_ == 0) timer_ = loop_.RunAfter(kLook, [this] { Look(); });
 }
 
 void Presence::Look() {
@@ -38,11 +39,11 @@ void Presence::Look() {
     until_.erase(node);
     if (gone_) gone_(node);
   }
-  if (!until_.empty()) timer_ = context_.loop.RunAfter(kLook, [this] { Look(); });
+  if (!until_.empty()) timer_ = loop_.RunAfter(kLook, [this] { Look(); });
 }
 
 void Presence::Stop() {
-  context_.loop.CancelTimer(std::exchange(timer_, 0));
+  loop_.CancelTimer(std::exchange(timer_, 0));
   until_.clear();
 }
 

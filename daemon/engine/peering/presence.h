@@ -1,11 +1,11 @@
 // Which nodes are still there, of those that have called and cannot be heard otherwise.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <string>
 
-#include "daemon/engine/base/context.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
@@ -15,7 +15,12 @@ namespace onecopy::engine {
 // promised it then goes, rather than to be kept for minutes.
 class Presence {
  public:
-  explicit Presence(Context& context) : context_(context) {}
+  // So many nodes that call are awaited at a time. What this node promised to others expires by
+  // itself.
+  static constexpr size_t kMost = 4096;
+
+  Presence(os::EventLoop& loop, std::chrono::milliseconds heartbeat)
+      : loop_(loop), heartbeat_(heartbeat) {}
 
   // Runs with each node that has gone, once for each time.
   void OnGone(std::function<void(const std::string& node)> gone) { gone_ = std::move(gone); }
@@ -28,11 +33,14 @@ class Presence {
   void Met(const std::string& node) { until_.erase(node); }
   void Stop();
 
+  size_t awaited() const { return until_.size(); }  // nodes
+
  private:
   void Await(const std::string& node, os::Clock::duration silence);
   void Look();
 
-  Context& context_;
+  os::EventLoop& loop_;
+  const std::chrono::milliseconds heartbeat_;
   std::function<void(const std::string&)> gone_;
   std::map<std::string, os::Clock::time_point> until_;
   os::EventLoop::TimerId timer_ = 0;  // while there is anybody to wait for
