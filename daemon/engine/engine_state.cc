@@ -271,7 +271,15 @@ void Engine::State::Wire() {
              remote_transfers.PeerMet(node, restarted);
            },
        .changed = [this](const std::string& node, const NodeCapability& before,
-                         const NodeCapability& now) { probes.PeerChanged(node, before, now); }});
+                         const NodeCapability& now) { probes.PeerChanged(node, before, now); },
+       .awaited =
+           [this] {
+             std::set<std::string> nodes = remote_transfers.Deciders();
+             for (const TransferRecord* record : transfers.Running()) {
+               nodes.insert(record->info.source.node);
+             }
+             return nodes;
+           }});
   for (Store* store : context.stores) {
     store->OnChange([this] { context.loop.Post([this] { catalog.Refresh(); }); });
   }

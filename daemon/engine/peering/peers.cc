@@ -32,8 +32,6 @@ struct Peers::Peer {
 
   const std::string name;
   Whereabouts where;
-  bool hidden = false;                // it has vanished or left, and does not answer
-  os::Clock::time_point hidden_at{};  // when it was hidden last
   std::unique_ptr<PeerApi> api;
   NodeState state = NodeState::kDisconnected;
   Status why;
@@ -58,27 +56,29 @@ Peers::Peers(Context& context, Catalog& catalog, PeerDialer& dialer)
       catalog_(catalog),
       dialer_(dialer),
       admission_(context.options),
-      presence_(context.loop, context.options.heartbeat) {}
+      presence_(context.loop, context.options.heartbeat),
+      room_(context.loop, kMaxPeers,
+            std::max(context.options.resume_for, context.options.silent_peer_stays),
+            {[this] { return Awaited(); },
+             [this](const std::string& name, const std::string& what) { Forget(name, what); },
+             [this](const std::string& name, const std::string& address) {
+               Peer& peer = Ensure(name, address);
+               Discovered(peer, address);
+               Greet(peer);
+             }}) {}
 
 Peers::~Peers() = default;
 
 void Peers::Start(const std::string& address) {
   address_ = address;
   for (const PeerOptions& options : context_.options.peers) {
-    if (options.address.empty()) continue;
-    Peer& peer = Ensure(options.name, options.address);
-    if (options.discovered) {
-      peer.where.Discover(options.address, false);
-    } else {
-      peer.where.Configure(options.address);
-    }
-    Greet(peer);
+    if (!options.address.empty()) Locate(options, false);
   }
 }
 
 void Peers::Configure(const std::vector<PeerOptions>& peers) {
   if (stopped_) return;
-  left_out_.clear();
+  room_.ForgetLeftOut();
   admission_.Configure(peers);
   std::map<std::string, const PeerOptions*> addressed;
   for (const PeerOptions& options : peers) {
@@ -108,8 +108,8 @@ void Peers::Configure(const std::vector<PeerOptions>& peers) {
   }
   // After the known ones: one of them that was hidden until now keeps its place.
   for (const PeerOptions* options : unknown) {
-    if (options->discovered && !MakeRoom()) {
-      left_out_.emplace(options->name, options->address);
+    if (options->discovered && !room_.Make()) {
+      room_.LeaveOut(options->name, options->address);
     } else {
       Locate(*options, false);
     }
@@ -119,7 +119,7 @@ void Peers::Configure(const std::vector<PeerOptions>& peers) {
 void Peers::Locate(const PeerOptions& options, bool known) {
   Peer& peer = Ensure(options.name, options.address);
   // Others change often: one that is down, and was discovered before, is tried after its pause.
-  const bool was_hidden = peer.hidden;
+  const bool was_hidden = room_.IsHidden(peer.name);
   const bool waits = options.discovered && known && !was_hidden;
   if (options.discovered) {
     Discovered(peer, options.address);
@@ -131,7 +131,7 @@ void Peers::Locate(const PeerOptions& options, bool known) {
 
 void Peers::Configured(Peer& peer, const std::string& address) {
   const bool moved = peer.where.Configure(address);
-  Show(peer);
+  room_.Show(peer.name);
   if (!moved) return;
   const Status why(Code::kUnavailable, reasons::kPeerDown,
                    "node " + peer.name + " has another address in the configuration now");
@@ -141,9 +141,9 @@ void Peers::Configured(Peer& peer, const std::string& address) {
 }
 
 void Peers::Discovered(Peer& peer, const std::string& address) {
-  const bool was_hidden = peer.hidden;
+  const bool was_hidden = room_.IsHidden(peer.name);
   const Whereabouts::Next next = peer.where.Discover(address, IsConnected(peer.name));
-  Show(peer);
+  room_.Show(peer.name);
   if (was_hidden) peer.failures = 0;
   if (next == Whereabouts::Next::kAskHere) return Greet(peer);
   if (next == Whereabouts::Next::kMoveOn) TryElsewhere(peer);
@@ -155,33 +155,17 @@ void Peers::Vanished(Peer& peer) {
   Greet(peer);  // is it still there?
 }
 
-// Kept for as long as a transfer waits for it: what it was is needed to tell whether it has
-// restarted.
+// What it was is needed to tell whether it has restarted.
 void Peers::Hide(Peer& peer) {
-  peer.api.reset();
-  peer.greeting = false;
-  ++peer.attempt;
-  const bool was_hidden = std::exchange(peer.hidden, true);
-  if (!was_hidden) NoteHidden(peer);
-  for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(DownStatus(peer));
-}
-
-void Peers::NoteHidden(Peer& peer) {
-  log::Info(peer.where.vanished()
-                ? "peer is gone: discovery has lost it, and it does not answer"
-                : "peer is gone: it neither calls nor answers, and was not discovered",
-            {{"peer", peer.name}, {"address", peer.where.address()}});
-  peer.hidden_at = os::Clock::now();
-  context_.loop.CancelTimer(peer.timer);
-  const auto keep = std::max(context_.options.resume_for, context_.options.silent_peer_stays);
-  peer.timer = context_.loop.RunAfter(keep, [this, name = peer.name] {
-    peers_.at(name)->timer = 0;
-    Forget(name, "has gone, and is not discovered");
-  });
-  // Not now: callers go through all peers.
-  if (!left_out_.empty()) {
-    context_.loop.RunAfter(std::chrono::milliseconds(0), [this] { TakeLeftOut(); });
+  Redial(peer);
+  context_.loop.CancelTimer(std::exchange(peer.timer, 0));
+  if (room_.Hide(peer.name)) {
+    log::Info(peer.where.vanished()
+                  ? "peer is gone: discovery has lost it, and it does not answer"
+                  : "peer is gone: it neither calls nor answers, and was not discovered",
+              {{"peer", peer.name}, {"address", peer.where.address()}});
   }
+  for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(DownStatus(peer));
 }
 
 bool Peers::HasLeft(const Peer& peer) const {
@@ -189,11 +173,6 @@ bool Peers::HasLeft(const Peer& peer) const {
   return !peer.where.configured() && !peer.where.discovered() && !admission_.Names(peer.name) &&
          os::Clock::now() - peer.there >=
              std::max(options.silent_peer_stays, 3 * options.heartbeat);
-}
-
-void Peers::Show(Peer& peer) {
-  if (!std::exchange(peer.hidden, false)) return;
-  context_.loop.CancelTimer(std::exchange(peer.timer, 0));
 }
 
 bool Peers::TryElsewhere(Peer& peer) {
@@ -205,11 +184,6 @@ bool Peers::TryElsewhere(Peer& peer) {
 }
 
 void Peers::Forget(const std::string& name, const std::string& what) {
-  Remove(name, what);
-  TakeLeftOut();
-}
-
-void Peers::Remove(const std::string& name, const std::string& what) {
   Peer& peer = *peers_.at(name);
   const Status why(Code::kUnavailable, reasons::kPeerNotFound, "node " + name + " " + what);
   SetState(peer, NodeState::kDisconnected, why);
@@ -219,30 +193,16 @@ void Peers::Remove(const std::string& name, const std::string& what) {
   namesakes_.Forget(name);
   admission_.Forget(name);
   peers_.erase(name);
+  room_.Leave(name);
 }
 
-bool Peers::MakeRoom() {
-  while (peers_.size() >= kMaxPeers) {
-    const Peer* oldest = nullptr;
-    for (const auto& [name, peer] : peers_) {
-      const bool older = oldest == nullptr || peer->hidden_at < oldest->hidden_at;
-      if (peer->hidden && older) oldest = peer.get();
-    }
-    if (oldest == nullptr) return false;
-    Remove(std::string(oldest->name), "has gone, and another node has its place");
+std::set<std::string> Peers::Awaited() const {
+  std::set<std::string> awaited;
+  if (listener_.awaited) awaited = listener_.awaited();
+  for (const auto& [name, peer] : peers_) {
+    if (!peer->waiting.empty()) awaited.insert(name);
   }
-  return true;
-}
-
-void Peers::TakeLeftOut() {
-  while (!stopped_ && !left_out_.empty()) {
-    const auto [name, address] = *left_out_.begin();
-    if (!peers_.contains(name) && !MakeRoom()) return;
-    left_out_.erase(name);
-    Peer& peer = Ensure(name, address);
-    Discovered(peer, address);
-    Greet(peer);
-  }
+  return awaited;
 }
 
 void Peers::Redial(Peer& peer) {
@@ -254,6 +214,7 @@ void Peers::Redial(Peer& peer) {
 void Peers::Stop() {
   stopped_ = true;
   presence_.Stop();
+  room_.Stop();
   for (auto& [name, peer] : peers_) {
     context_.loop.CancelTimer(peer->timer);
     peer->api.reset();
@@ -300,6 +261,7 @@ Introduction Peers::Introduce() const {
 Peers::Peer& Peers::Ensure(const std::string& name, const std::string& address) {
   std::unique_ptr<Peer>& peer = peers_[name];
   if (peer == nullptr) {
+    room_.Enter(name);
     peer = std::make_unique<Peer>(name, address);
     peer->why =
         Status(Code::kUnavailable, reasons::kPeerDown, "node " + name + " has not answered yet");
@@ -317,7 +279,7 @@ void Peers::Dial(Peer& peer) { peer.api = dialer_.Dial(peer.name, peer.where.add
 
 void Peers::Greet(Peer& peer) {
   if (stopped_ || peer.greeting) return;
-  if (!peer.hidden) context_.loop.CancelTimer(std::exchange(peer.timer, 0));
+  context_.loop.CancelTimer(std::exchange(peer.timer, 0));
   if (peer.api == nullptr) Dial(peer);
   catalog_.RefreshAfter(kDescribeEvery);
   HelloRequest request;
@@ -373,7 +335,7 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
 void Peers::Missed(Peer& peer, NodeState state, const Status& why) {
   ++peer.failures;
   SetState(peer, state, why);
-  if (peer.hidden || peer.where.vanished() || HasLeft(peer)) return Hide(peer);
+  if (room_.IsHidden(peer.name) || peer.where.vanished() || HasLeft(peer)) return Hide(peer);
   if (!TryElsewhere(peer)) Schedule(peer, Backoff(peer));
 }
 
@@ -385,7 +347,7 @@ Status Peers::Learn(Peer& peer, Introduction introduction) {
             "correct the address, or the name under [peers]"};
   }
   peer.there = os::Clock::now();
-  Show(peer);
+  room_.Show(peer.name);
   const bool restarted =
       !peer.introduction.boot_id.empty() && peer.introduction.boot_id != introduction.boot_id;
   if (restarted) peer.generation = 0;
@@ -486,8 +448,7 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
         "node \"" + Printable(request.self.node) + "\" is not the caller, or has this node's name",
         "give every node its own name"));
   }
-  const bool known = peers_.contains(caller);
-  if (!known && !MakeRoom()) {
+  if (!peers_.contains(caller) && !room_.Make()) {
     return reply(Status(Code::kResourceExhausted, reasons::kQuota, "too many peers"));
   }
   Peer& peer = Ensure(caller, request.self.address);
@@ -495,7 +456,7 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
   const bool moved = peer.where.IsNews(request.self.address);
   const bool restarted = peer.introduction.boot_id != request.self.boot_id;
   peer.there = now;
-  Show(peer);
+  room_.Show(peer.name);
   if (is_up && restarted) {
     namesakes_.Called(caller, request.self.boot_id, request.self.address, now);
     // Not before it is known that the one that was there does not answer any more.
@@ -558,7 +519,7 @@ void Peers::WhenConnected(const std::string& name, Reply<PeerApi*> reply) {
   // On a wire that has just been mended an attempt from before may need longer than the grace.
   Peer& down = *peer->second;
   // One that left by itself may be back and not have called yet: it is greeted once.
-  if (down.hidden && down.where.vanished()) return reply(DownStatus(down));
+  if (room_.IsHidden(name) && down.where.vanished()) return reply(DownStatus(down));
   const bool stale = down.greeting && os::Clock::now() - down.greeting_since > kStaleAttempt;
   if (stale && down.waiting.empty()) {
     down.greeting = false;
@@ -629,7 +590,7 @@ PeersFigures Peers::figures() const {
   PeersFigures figures;
   const os::Clock::time_point now = os::Clock::now();
   for (const auto& [name, peer] : peers_) {
-    if (peer->hidden) continue;
+    if (room_.IsHidden(name)) continue;
     ++figures.by_state[peer->state];
     // Of those that come by themselves and go, there may be many.
     const bool connected = IsConnected(name);
@@ -649,14 +610,14 @@ std::vector<NodeInfo> Peers::Describe() const {
   std::vector<NodeInfo> all;
   all.reserve(peers_.size());
   for (const auto& [name, peer] : peers_) {
-    if (!peer->hidden) all.push_back(DescribePeer(*peer));
+    if (!room_.IsHidden(name)) all.push_back(DescribePeer(*peer));
   }
   return all;
 }
 
 Result<NodeInfo> Peers::Describe(const std::string& name) const {
   const auto found = peers_.find(name);
-  if (found != peers_.end() && !found->second->hidden) return DescribePeer(*found->second);
+  if (found != peers_.end() && !room_.IsHidden(name)) return DescribePeer(*found->second);
   return Status(Code::kNotFound, reasons::kPeerNotFound,
                 "node " + context_.node() + " does not know node \"" + Printable(name) + "\"",
                 "onecopy node ls lists those it knows");

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "daemon/engine/peering/admission.h"
 #include "daemon/engine/peering/catalog.h"
 #include "daemon/engine/peering/namesakes.h"
+#include "daemon/engine/peering/peer_room.h"
 #include "daemon/engine/peering/presence.h"
 #include "daemon/engine/peering/whereabouts.h"
 
@@ -41,9 +43,8 @@ class Peers {
   // configuration are dialled there, and those that it does not name any more are forgotten. A
   // discovered peer with another address than before is dialled there once it does not answer at
   // the old one; one that is not discovered any more stays as long as it answers, and is then
-  // hidden: not greeted, not shown, and forgotten unless it comes back in time. A discovered one
-  // that found no room is greeted once another one is forgotten. Where there are too many, the one
-  // that has been hidden for longest is forgotten for one that is new.
+  // hidden: not greeted, not shown, and forgotten unless it comes back in time. Where there are too
+  // many, see PeerRoom.
   void Configure(const std::vector<PeerOptions>& peers);
   // See Admission.
   Status Admit(const std::string& node, bool local);
@@ -96,6 +97,8 @@ class Peers {
     std::function<void(const std::string& node, const NodeCapability& before,
                        const NodeCapability& now)>
         changed;
+    // The nodes for which something waits that needs to know whether they restart.
+    std::function<std::set<std::string>()> awaited;
   };
   void Listen(Listener listener) {
     listener_ = std::move(listener);
@@ -119,16 +122,10 @@ class Peers {
   bool HasLeft(const Peer& peer) const;
   // Calls that wait for it are told that it is down.
   void Hide(Peer& peer);
-  void NoteHidden(Peer& peer);  // it was not hidden before
-  void Show(Peer& peer);
   // Has it dialled where else it may be; it does not answer where it was. False: nowhere.
   bool TryElsewhere(Peer& peer);
   void Forget(const std::string& name, const std::string& why);
-  void Remove(const std::string& name, const std::string& why);
-  // Whether there is room for a new peer, if need be that of a hidden one, which is removed.
-  bool MakeRoom();
-  // Makes peers of those that found no room, as far as there is some now.
-  void TakeLeftOut();
+  std::set<std::string> Awaited() const;
   void Greet(Peer& peer);  // if it is hidden, it stays so unless it answers
   void OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply);
   // It did not answer as a peer does.
@@ -147,10 +144,10 @@ class Peers {
   Admission admission_;
   Presence presence_;
   Namesakes namesakes_;
+  PeerRoom room_;
   os::Clock::time_point next_refusal_logged_{};
   uint64_t refusals_not_logged_ = 0;
   std::map<std::string, std::unique_ptr<Peer>> peers_;
-  std::map<std::string, std::string> left_out_;  // addresses of discovered nodes without room
   Listener listener_;
   std::string address_;  // empty before Start
   bool stopped_ = false;

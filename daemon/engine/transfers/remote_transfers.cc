@@ -237,4 +237,14 @@ std::string RemoteTransfers::DecidedBy(const TransferId& id) const {
   return found == awaited_.end() ? std::string() : found->second.destination;
 }
 
+std::set<std::string> RemoteTransfers::Deciders() const {
+  std::set<std::string> deciders;
+  for (const auto& [id, awaited] : awaited_) {
+    const TransferRecord* record = transfers_.Find(id);
+    const bool waits = record != nullptr && record->info.state != TransferState::kUnconfirmed;
+    if (waits) deciders.insert(awaited.destination);
+  }
+  return deciders;
+}
+
 }  // namespace onecopy::engine

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "daemon/engine/api/types.h"
@@ -47,6 +48,8 @@ class RemoteTransfers {
 
   // The node that decides this transfer; empty if it is this one, or if the outcome is known.
   std::string DecidedBy(const TransferId& id) const;
+  // The nodes that decide transfers whose outcome this node waits for.
+  std::set<std::string> Deciders() const;
 
  private:
   struct Awaited {

@@ -35,6 +35,26 @@ class Network {
     const MutexLock lock(mutex_);
     ++places_.at(address).late;
   }
+  // Greetings there wait for Release.
+  void Hold(const std::string& address) {
+    const MutexLock lock(mutex_);
+    held_at_ = address;
+  }
+  std::vector<Task> Release() {
+    const MutexLock lock(mutex_);
+    held_at_.clear();
+    return std::exchange(held_, {});
+  }
+  bool Holds(const std::string& address, Task& answer) {
+    const MutexLock lock(mutex_);
+    if (held_at_ != address) return false;
+    held_.push_back(std::move(answer));
+    return true;
+  }
+  bool holding() const {
+    const MutexLock lock(mutex_);
+    return !held_.empty();
+  }
   size_t asked(const std::string& address) const {
     const MutexLock lock(mutex_);
     const auto found = asked_.find(address);
@@ -69,6 +89,8 @@ class Network {
   mutable Mutex mutex_;
   std::map<std::string, Place> places_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, size_t> asked_ ONECOPY_GUARDED_BY(mutex_);
+  std::string held_at_ ONECOPY_GUARDED_BY(mutex_);
+  std::vector<Task> held_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 class NetworkPeer final : public HelloOnlyPeer {
@@ -76,7 +98,9 @@ class NetworkPeer final : public HelloOnlyPeer {
   NetworkPeer(Network& network, std::string address)
       : network_(network), address_(std::move(address)) {}
   void Hello(const std::string&, HelloRequest request, Reply<HelloReply> reply) override {
-    reply(network_.Hello(address_, request));
+    Task answer = [&network = network_, address = address_, request,
+                   reply = std::move(reply)]() mutable { reply(network.Hello(address, request)); };
+    if (!network_.Holds(address_, answer)) answer();
   }
 
  private:
@@ -133,6 +157,9 @@ struct PeersRig {
   // West, or another node, calls, and says where it is.
   void Call(const std::string& boot_id, const std::string& address,
             const std::string& node = "west") {
+    REQUIRE_OK(TryCall(boot_id, address, node));
+  }
+  Status TryCall(const std::string& boot_id, const std::string& address, const std::string& node) {
     std::promise<Status> answered;
     engine->loop().Post([&] {
       HelloRequest request;
@@ -144,7 +171,7 @@ struct PeersRig {
         answered.set_value(reply.status());
       });
     });
-    REQUIRE_OK(answered.get_future().get());
+    return answered.get_future().get();
   }
   NodeInfo West() {
     const Result<NodeInfo> west = Find("west");
@@ -158,18 +185,19 @@ struct PeersRig {
     return told.get_future().get();
   }
   // Why nothing can be read from that node now.
-  std::string WhyNot(const std::string& node) {
-    std::promise<std::string> told;
-    engine->loop().Post([&] {
+  std::string WhyNot(const std::string& node) { return AskWhyNot(node).get(); }
+  std::future<std::string> AskWhyNot(const std::string& node) {
+    const auto told = std::make_shared<std::promise<std::string>>();
+    engine->loop().Post([this, node, told] {
       TransferRequest request;
       request.source = {node, "a"};
       request.destination = {"", "b"};
       request.validate_only = true;
-      engine->client().CreateTransfer({}, request, {}, [&](const Result<TransferInfo>& info) {
-        told.set_value(info.status().reason());
+      engine->client().CreateTransfer({}, request, {}, [told](const Result<TransferInfo>& info) {
+        told->set_value(info.status().reason());
       });
     });
-    return told.get_future().get();
+    return told->get_future();
   }
   void AwaitConnectedAt(const std::string& address) {
     WaitUntil("west is connected at " + address, [&] {
@@ -349,4 +377,39 @@ TEST_CASE("a new node has the place of the one that has been hidden for longest"
   hide("a7");
   WaitUntil("north is discovered", [&] { return rig.Find("north").ok(); });
   CHECK(rig.WhyNot("a7") == reasons::kPeerNotFound);
+}
+
+TEST_CASE("a peer for which a request waits is not forgotten for a new one") {
+  constexpr size_t kMostPeers = 4096;
+  PeersRig rig([](Options& options) {
+    options.silent_peer_stays = std::chrono::milliseconds(50);
+    options.reconnect_delay_min = std::chrono::milliseconds(20);
+    options.reconnect_delay_max = std::chrono::hours(1);
+  });
+  std::vector<PeerOptions> peers = {{"*", "", std::nullopt}};
+  for (size_t i = 0; i < kMostPeers - 2; ++i) {
+    peers.push_back({"a" + std::to_string(i), "away:1", std::nullopt});
+    peers.back().discovered = true;
+  }
+  rig.engine->SetPeers(peers);
+  for (const char* name : {"west", "north"}) {
+    const std::string address = std::string(name) + ":1";
+    rig.network.Up(address, name, "1");
+    rig.Call("1", address, name);
+    rig.network.Down(address);
+    WaitUntil(std::string(name) + " is hidden", [&] { return !rig.Find(name).ok(); });
+  }
+  rig.network.Hold("west:1");
+  std::future<std::string> waits = rig.AskWhyNot("west");
+  WaitUntil("west is greeted", [&] { return rig.network.holding(); });
+  rig.network.Up("south:1", "south", "1");
+  rig.Call("1", "south:1", "south");
+  CHECK(rig.TryCall("1", "east:1", "east").reason() == reasons::kQuota);
+  CHECK(rig.WhyNot("north") == reasons::kPeerNotFound);
+  rig.network.Up("west:1", "west", "1");
+  rig.engine->loop().Post([&] {
+    for (Task& answer : rig.network.Release()) answer();
+  });
+  CHECK(waits.get() == reasons::kNicUnreachable);
+  CHECK(rig.Find("west").ok());
 }
