@@ -13,8 +13,6 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr std::chrono::seconds kWaitsPause{1};
-
 // A device that has run out of what it gives, or that does not reach the other, says nothing about
 // sockets; where the sockets fail there is nothing left to try.
 bool AnotherPathMayDo(const Status& failure, const plan::Path& path) {
@@ -33,13 +31,15 @@ DestinationRun::DestinationRun(const Needs& needs, Params params)
     : needs_(needs),
       params_(std::move(params)),
       tries_(needs.context.options.stall_timeout, needs.context.options.resume_for),
+      info_(needs.transfers, needs.rate_watch,
+            {params_.request, params_.destination, params_.plan, tries_}),
       accepted_(os::Clock::now()),
       progressed_(accepted_) {}
 
 TransferRecord& DestinationRun::record() { return *needs_.transfers.Find(params_.request.id); }
 
 void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
-  reporter_ = std::move(reporter);
+  info_.SetReporter(std::move(reporter));
   replan_ = std::move(replan);
   if (params_.request.asked.deadline) {
     deadline_timer_ =
@@ -51,26 +51,23 @@ void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
         });
   }
   if (!params_.plan.tried_again.empty()) {
-    needs_.path_rates.TriedAgain(params_.request.reservation.source.node, WayTaken());
+    needs_.path_rates.TriedAgain(params_.request.reservation.source.node, info_.WayTaken());
   }
   Begin();
 }
 
 void DestinationRun::Resume(std::shared_ptr<Reporter> reporter, Replan replan, Learn learn,
                             uint64_t arrived, const std::string& path) {
-  reporter_ = std::move(reporter);
+  info_.SetReporter(std::move(reporter));
   replan_ = std::move(replan);
   learn_ = std::move(learn);
   recorded_arrived_ = arrived;
   NoteArrived(arrived);
-  TransferInfo& info = record().info;
-  info.receipt.attempts.push_back({path, std::string(reasons::kPeerRestarted), tries_.arrived()});
-  info.waits_for = "node " + params_.request.reservation.source.node + " to answer again";
   tries_.Lose({Code::kAborted, reasons::kPeerRestarted,
                "the daemon of node " + needs_.context.node() + " has restarted",
                "start the transfer again"});
   between_ = true;
-  needs_.transfers.Changed(record());
+  info_.Resume(path);
   BeginWhenConnected(tries_.lost());
 }
 
@@ -120,7 +117,7 @@ void DestinationRun::Begin() {
     pace_ =
         needs_.transfers.PaceOf(record(), params_.request.asked.pacing.rate_limit_bytes_per_second);
   }
-  record().info.plan = params_.plan;
+  info_.Begin(pace_);
   progressed_ = os::Clock::now();
   const plan::Path& path = params_.plan;
   if (IsLocal()) {
@@ -156,15 +153,8 @@ void DestinationRun::Begin() {
 }
 
 void DestinationRun::OnRunning() {
-  begun_ = needs_.transfers.begun();
-  shared_ = needs_.transfers.moving() > 1;
   progressed_ = os::Clock::now();
-  TransferInfo& info = record().info;
-  info.state = TransferState::kRunning;
-  info.receipt.negotiation_seconds = ToSeconds(progressed_ - accepted_);
-  info.receipt.lanes = move_->lanes();
-  needs_.transfers.Changed(record());
-  reporter_->Report(false);
+  info_.NoteRunning(*move_, ToSeconds(progressed_ - accepted_));
 }
 
 void DestinationRun::Cancel(const Status& why) {
@@ -181,9 +171,7 @@ void DestinationRun::Leave(const Status& why) {
                          buffer != nullptr && buffer->survives();
   if (!resumable) return Cancel(why);
   if (ended_ || std::exchange(left_, true)) return;
-  record().info.waits_for = "the daemon of node " + needs_.context.node() + " to start again";
-  needs_.transfers.Changed(record());
-  reporter_->Report(false);
+  info_.WaitFor("the daemon of node " + needs_.context.node() + " to start again");
   *stop_ = true;
   if (move_ != nullptr) return move_->Stop(why);
   if (between_) End(why);
@@ -195,29 +183,14 @@ void DestinationRun::LoseReading(const Connection& connection, const Status& why
 
 void DestinationRun::Tick() {
   if (move_ == nullptr || left_) return;
-  const uint64_t bytes = move_->bytes_done();
+  const bool some = move_->bytes_done() > 0;
   RecordArrived(move_->arrived());
   const os::Clock::time_point now = os::Clock::now();
   if (const uint64_t life = move_->life(); life != life_seen_) {
     life_seen_ = life;
     progressed_ = now;
   }
-  TransferInfo& info = record().info;
-  std::string waits_for = info.waits_for;
-  // Others come and go before it all the time.
-  if (waits_for.empty() || bytes != bytes_seen_ || now - waits_told_ >= kWaitsPause) {
-    waits_for = move_->waits_for();
-    waits_told_ = now;
-  }
-  const bool news = waits_for != info.waits_for;
-  if (bytes != bytes_seen_ || news) {
-    bytes_seen_ = bytes;
-    // What is moved once more had arrived before, and was told.
-    info.bytes_done = std::max(info.bytes_done, bytes);
-    info.waits_for = std::move(waits_for);
-    needs_.transfers.Changed(record());
-    reporter_->Report(!news);
-  }
+  info_.NoteProgress(*move_);
   const auto waited = now - progressed_;
   const std::string& source = params_.request.reservation.source.node;
   if (!IsLocal() && waited > std::chrono::seconds(1) && !needs_.peers.IsConnected(source)) {
@@ -225,13 +198,14 @@ void DestinationRun::Tick() {
                       "node " + source + ", which sends the bytes, no longer answers",
                       "try again when it answers: onecopy node ls");
     // It lets go of everything, and goes on when the peer is back.
-    return MayWait(bytes > 0 || SomeArrived()) ? move_->Stop(down) : Cancel(down);
+    return MayWait(some || SomeArrived()) ? move_->Stop(down) : Cancel(down);
   }
   if (waited > needs_.context.options.stall_timeout) {
+    const std::string& waits_for = record().info.waits_for;
     Cancel({Code::kDeadlineExceeded, reasons::kStalled,
             "no byte has moved for " +
                 std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()) +
-                " s" + (info.waits_for.empty() ? "" : "; it waited for " + info.waits_for)});
+                " s" + (waits_for.empty() ? "" : "; it waited for " + waits_for)});
   }
 }
 
@@ -256,15 +230,11 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
     outcome.status = params_.source_area->span.region->CheckIntact();
   }
   const Status failure = outcome.status;
-  if (failure.ok()) {
-    record().info.bytes_done = params_.destination.payload();
-    NoteAttempt("SUCCEEDED", outcome.bytes);
-    return Verify(std::move(outcome));
-  }
-  NoteAttempt(failure.reason(), outcome.bytes);
+  if (failure.ok()) return Verify(std::move(outcome));
+  info_.NoteAttempt(failure.reason(), outcome.bytes);
   NoteArrived(outcome.arrived);
   if (left_) return End(cancelled_.ok() ? failure : cancelled_);
-  if (!unknown && MayTryAgain(outcome)) return TryAgain(std::move(outcome));
+  if (!unknown && MayTryAgain(outcome)) return TryAgain(outcome);
   // What only showed itself impossible when it was tried is like a refusal: another path may do.
   if (!outcome.began && cancelled_.ok() && AnotherPathMayDo(failure, path) &&
       std::none_of(excluded_.begin(), excluded_.end(),
@@ -284,8 +254,7 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
     tries_.BeginAgain();
     return Begin();
   }
-  record().info.bytes_done = std::max({record().info.bytes_done, outcome.bytes, bytes_seen_});
-  Note(std::move(outcome));
+  info_.NoteFailed(std::move(outcome));
   End(failure);
 }
 
@@ -326,32 +295,16 @@ void DestinationRun::RecordArrived(uint64_t arrived) {
   needs_.records.PutArrived(params_.request.id, arrived);
 }
 
-void DestinationRun::NoteAttempt(const std::string& outcome, uint64_t bytes) {
-  auto& attempts = record().info.receipt.attempts;
-  const std::string& path = params_.plan.path;
-  // A peer that is away for long is tried often.
-  const bool same = tries_.many() && bytes == 0 && !attempts.empty() &&
-                    attempts.back().bytes == 0 && attempts.back().path == path &&
-                    attempts.back().outcome == outcome;
-  if (!same) attempts.push_back({path, outcome, bytes});
-}
-
-void DestinationRun::TryAgain(MoveOutcome outcome) {
-  const Status failure = outcome.status;
+void DestinationRun::TryAgain(const MoveOutcome& outcome) {
+  const Status& failure = outcome.status;
   tries_.Lose(failure);
   log::Info("connection lost, the transfer goes on", {{"transfer", params_.request.id.str()},
                                                       {"source", record().info.source.ToString()},
                                                       {"path", params_.plan.path},
                                                       {"from", std::to_string(tries_.arrived())},
                                                       {"why", failure.ToString()}});
-  Note(outcome);
-  tries_.Carry(outcome);
-  bytes_seen_ = 0;
   between_ = true;
-  TransferInfo& info = record().info;
-  info.waits_for = "node " + params_.request.reservation.source.node + " to answer again";
-  needs_.transfers.Changed(record());
-  reporter_->Report(false);
+  info_.NoteLost(outcome);
   BeginWhenConnected(failure);
 }
 
@@ -377,72 +330,9 @@ void DestinationRun::BeginWhenConnected(const Status& failure) {
   });
 }
 
-void DestinationRun::Note(MoveOutcome outcome) {
-  Receipt& receipt = record().info.receipt;
-  const plan::Path& plan = params_.plan;
-  if (params_.request.ranges != nullptr) {
-    receipt.ranges = params_.request.ranges->ranges;
-    receipt.merged_ranges = params_.request.ranges->merged_ranges;
-  }
-  receipt.path = outcome.taken.empty() ? plan.path : outcome.taken;
-  receipt.link = plan.link;
-  receipt.refused = plan.refused;
-  if (outcome.not_taken) receipt.refused.push_back(*std::move(outcome.not_taken));
-  receipt.registration = outcome.access.registration;
-  receipt.key = outcome.access.key;
-  receipt.encryption = outcome.access.encryption;
-  receipt.lanes = std::move(outcome.lanes);
-  receipt.seconds = outcome.seconds;
-  receipt.evidence = std::move(outcome.evidence);
-  held_seconds_ = outcome.held_seconds + tries_.carried().held_seconds;
-  if (held_seconds_ > 0) {
-    const std::string limits = pace_->Describe();
-    receipt.evidence["rate_limit"] = limits.empty() ? "lifted meanwhile" : limits;
-    receipt.evidence["rate_limit_held_ms"] =
-        std::to_string(static_cast<uint64_t>(held_seconds_ * 1e3));
-  }
-  if (!plan.tried_again.empty()) receipt.evidence["tried_again"] = plan.tried_again;
-  receipt.steps = std::move(outcome.steps);
-  if (tries_.arrived() > 0) {
-    tries_.carried().AddTo(&receipt);
-    receipt.evidence["resumed"] =
-        "at byte " + std::to_string(tries_.arrived()) + ", after " +
-        (learn_ ? "a restart of node " + needs_.context.node() + "'s daemon and " : "") +
-        std::to_string(tries_.carried().tries) + " lost connections";
-  }
-  receipt.emulated = std::any_of(receipt.steps.begin(), receipt.steps.end(),
-                                 [](const ExecutedStep& step) { return step.step.emulated; });
-}
-
-plan::PathKey DestinationRun::WayTaken() const {
-  const plan::Path& path = params_.plan;
-  const Place& to = params_.destination.span.region->place();
-  return {path.path,
-          path.link,
-          {params_.request.reservation.memory, params_.request.reservation.device},
-          {to.kind, to.device},
-          path.source_staged,
-          path.destination_staged};
-}
-
-void DestinationRun::Rate(bool source_shared) {
-  // How fast a file is depends on where it lies, and on what of it is in memory already.
-  if (plan::HasFile(params_.plan.path)) return;
-  // Ranges are slower by what lies between them.
-  // Of what was held back, the rate says nothing of the path.
-  if (pace_->limited() || held_seconds_ > 0) return;
-  const bool alone = !shared_ && !source_shared && needs_.transfers.begun() == begun_;
-  if (!alone || params_.request.ranges != nullptr) return;
-  needs_.rate_watch.Note({params_.request.reservation.source.node, WayTaken(),
-                          params_.destination.payload(), params_.plan.probed_bytes_per_second},
-                         record().info);
-}
-
 void DestinationRun::Verify(MoveOutcome outcome) {
   const std::string source_sum = outcome.source_checksum;
-  const bool source_shared = outcome.source_shared;
-  Note(std::move(outcome));
-  Rate(source_shared);
+  info_.NoteMoved(std::move(outcome));
   if (!cancelled_.ok()) return End(cancelled_);
   Proof::Params params{params_.destination,
                        params_.source_area,
@@ -495,7 +385,7 @@ void DestinationRun::End(const Status& status) {
   // After the order's record: the next process resumes a transfer that has only this one. If this
   // daemon's start failed, it can still do so.
   if (params_.recorded && needs_.context.serving) needs_.records.EraseArriving(params_.request.id);
-  reporter_->Report(false);
+  info_.Report();
   needs_.transfers.EndRun(record);
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/records.h"
 #include "daemon/engine/staging/checksum.h"
+#include "daemon/engine/transfers/destination_info.h"
 #include "daemon/engine/transfers/destination_plans.h"
 #include "daemon/engine/transfers/moves.h"
 #include "daemon/engine/transfers/proof.h"
@@ -83,7 +84,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   // Where a connection was lost: what has not arrived once more, over another one. That is bounded
   // in number and by the stall timeout; or, where something has arrived, by resume_for.
   bool MayTryAgain(const MoveOutcome& outcome) const;
-  void TryAgain(MoveOutcome outcome);
+  void TryAgain(const MoveOutcome& outcome);
   void BeginWhenConnected(const Status& failure);
   // Whether it may wait (longer) for a peer or a link that was lost, where something has arrived.
   bool MayWait(bool arrived) const;
@@ -95,7 +96,6 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   // A previous process began the transfer, and this one has not planned a path yet.
   bool IsUnplanned() const { return params_.plan.path.empty(); }
   void PlanAndBegin();
-  void NoteAttempt(const std::string& outcome, uint64_t bytes);
   void Verify(MoveOutcome outcome);
   void End(const Status& status);
   void LetGo();  // of what it holds
@@ -105,32 +105,22 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   TransferRecord& record();
   Owner payer() { return needs_.transfers.PayerOf(record()); }
   Flow flow();
-  void Note(MoveOutcome outcome);  // into the receipt
-  // Keeps what the transfer made by its path, where nothing disturbed it, and says so where the
-  // bytes came far slower than was measured before.
-  void Rate(bool source_shared);
-  plan::PathKey WayTaken() const;
 
   const Needs needs_;
   Params params_;
-  std::shared_ptr<Reporter> reporter_;
   Replan replan_;
   Learn learn_;                         // set if a previous process began the transfer
   uint64_t recorded_arrived_ = 0;       // bytes that the record says have arrived
   std::shared_ptr<TransferPace> pace_;  // of all tries
-  double held_seconds_ = 0;             // by it, in all tries
   std::shared_ptr<Move> move_;
   std::shared_ptr<Proof> proof_;  // once all bytes have arrived
   Tries tries_;
+  DestinationInfo info_;
   std::vector<plan::Exclusion> excluded_;
   os::Clock::time_point accepted_;
   os::Clock::time_point progressed_;
-  uint64_t bytes_seen_ = 0;
   uint64_t life_seen_ = 0;
-  os::Clock::time_point waits_told_;
   bool between_ = false;  // waits for the next try
-  uint64_t begun_ = 0;    // runs of this node when the bytes began to move
-  bool shared_ = false;   // others ran then
   bool ended_ = false;
   bool left_ = false;  // to the next process
   Status cancelled_;

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 
-#include "daemon/engine/transfers/carried.h"
 #include "onecopy/status.h"
 #include "transport/os/event_loop.h"
 
@@ -35,9 +34,6 @@ class Tries {
   void LoseNode();
   // Counts tries from zero, for another path.
   void BeginAgain() { made_ = 0; }
-  // For the receipt: what a lost try moved.
-  void Carry(const MoveOutcome& outcome) { carried_.Add(outcome); }
-  const Carried& carried() const { return carried_; }
 
   // Whether the transfer may wait longer. The time runs from the first loss on or, without one,
   // from `progressed`, the time of its last progress. `something`: whether something has arrived.
@@ -58,7 +54,6 @@ class Tries {
   int made_ = 0;  // lost tries on this path, since more last arrived
   Status lost_;
   os::Clock::time_point lost_at_;
-  Carried carried_;
 };
 
 }  // namespace onecopy::engine
