@@ -43,7 +43,7 @@ std::string NameOf(Lost lost) {
 }
 
 NodeOptions OptionsAt(const Wire& wire, Wire::End end, std::vector<std::string> peers = {}) {
-  const std::string address = std::string(Wire::Address(end)) + ":0";
+  const std::string address = wire.Address(end) + ":0";
   return {.peers = std::move(peers),
           .config = kConfig,
           .listen = address,

@@ -99,9 +99,9 @@ class Rig {
         sink_(HostRegion(kBytes)),
         owner_(OrThrow(At<Result<std::unique_ptr<Link>>>(
             wire_, Wire::End::kWest,
-            [&] { return kind.make("owner", Wire::Address(Wire::End::kWest)); }))),
+            [&] { return kind.make("owner", wire_.Address(Wire::End::kWest)); }))),
         reader_(OrThrow(At<Result<std::unique_ptr<Link>>>(wire_, Wire::End::kEast, [&] {
-          return kind.make("reader", Wire::Address(Wire::End::kEast));
+          return kind.make("reader", wire_.Address(Wire::End::kEast));
         }))) {
     Fill({source_, 0, kBytes}, 1);
     OrThrow(owner_->Register(source_));
@@ -118,7 +118,7 @@ class Rig {
     ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<Dialing> dialing, Dial(*reader_, "owner"));
     ONECOPY_ASSIGN_OR_RETURN(Link::Accepted accepted, Accept(*owner_, "reader", dialing->offer()));
     std::promise<Result<std::shared_ptr<Connection>>> established;
-    dialing->Establish(Wire::Address(Wire::End::kWest), accepted.answer,
+    dialing->Establish(wire_.Address(Wire::End::kWest), accepted.answer,
                        [&](auto connection) { established.set_value(std::move(connection)); });
     ONECOPY_ASSIGN_OR_RETURN(auto reader, established.get_future().get());
     return Made{std::move(accepted.connection), std::move(reader)};

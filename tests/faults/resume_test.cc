@@ -42,7 +42,7 @@ constexpr char kConfig[] =
 
 NodeOptions OptionsAt(const Wire& wire, Wire::End end, const std::string& more,
                       std::vector<std::string> peers = {}) {
-  const std::string address = std::string(Wire::Address(end)) + ":0";
+  const std::string address = wire.Address(end) + ":0";
   return {.peers = std::move(peers),
           .config = kConfig + more,
           .listen = address,

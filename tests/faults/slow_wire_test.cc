@@ -23,7 +23,7 @@ constexpr uint64_t kBytes = uint64_t{24} << 20;  // two seconds on the wire
 constexpr int kNeighbours = 4;
 
 NodeOptions OptionsAt(const Wire& wire, Wire::End end, std::vector<std::string> peers = {}) {
-  const std::string address = std::string(Wire::Address(end)) + ":0";
+  const std::string address = wire.Address(end) + ":0";
   return {
       .peers = std::move(peers),
       .config = "insecure = true\nuid_domain = \"slow\"\n[peers.\"*\"]\nuid_domain = \"slow\"\n",

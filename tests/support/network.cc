@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -82,6 +83,11 @@ void NetworkNamespace::WaitForLink(const std::string& device) const {
   WaitUntil(device + " is up", [&] {
     return Do("ip -o link show dev " + device).find(" state UP ") != std::string::npos;
   });
+}
+
+uint64_t NetworkNamespace::BytesSent(const std::string& device) const {
+  const std::string said = Do("ip -j -s link show dev " + device);
+  return nlohmann::json::parse(said).at(0).at("stats64").at("tx").at("bytes").get<uint64_t>();
 }
 
 std::function<void()> NetworkNamespace::Inside() const {

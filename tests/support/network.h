@@ -1,6 +1,7 @@
 // Networks of a test's own: namespaces, and what is done in them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -19,6 +20,8 @@ class NetworkNamespace {
   std::string Do(const std::string& command) const;
   // Waits until a device there is up, of which the kernel finds out a little later.
   void WaitForLink(const std::string& device) const;
+  // What that device there has sent so far, headers included.
+  uint64_t BytesSent(const std::string& device) const;
   // Under which another command finds it, as in "ip link set … netns NAME".
   std::string name() const;
 

@@ -1,7 +1,6 @@
 #include "tests/support/star.h"
 
 #include <exception>
-#include <nlohmann/json.hpp>
 
 namespace onecopy::testing {
 namespace {
@@ -61,10 +60,6 @@ void Star::Mend(size_t machine) const {
   switch_.Do("bridge link set dev " + Port(machine) + " state " + kForwarding);
 }
 
-uint64_t Star::BytesSent(size_t machine) const {
-  const std::string said =
-      machines_[machine].Do(std::string("ip -j -s link show dev ") + kStarDevice);
-  return nlohmann::json::parse(said).at(0).at("stats64").at("tx").at("bytes").get<uint64_t>();
-}
+uint64_t Star::BytesSent(size_t machine) const { return machines_[machine].BytesSent(kStarDevice); }
 
 }  // namespace onecopy::testing

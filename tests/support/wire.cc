@@ -1,12 +1,11 @@
 #include "tests/support/wire.h"
 
 #include <exception>
+#include <utility>
 
 namespace onecopy::testing {
 namespace {
 
-constexpr const char* kDevice = "wire0";
-constexpr const char* kAddresses[] = {"10.99.0.1", "10.99.0.2"};
 constexpr const char* kHardware[] = {"02:00:00:00:99:01", "02:00:00:00:99:02"};
 constexpr const char* kNobody = "02:00:00:00:99:99";
 
@@ -28,32 +27,49 @@ std::string Wire::WhyNot() {
   }
 }
 
-const char* Wire::Address(End end) { return kAddresses[static_cast<size_t>(end)]; }
+std::string Wire::Address(End end) const {
+  return "10.99." + std::to_string(number_) + (end == End::kWest ? ".1" : ".2");
+}
 
-Wire::Wire(uint64_t megabits_per_second) {
+Wire::Wire(uint64_t megabits_per_second) : Wire(std::make_shared<Ends>(), 0, megabits_per_second) {}
+
+Wire::Wire(const Wire& other, uint64_t megabits_per_second)
+    : Wire(other.ends_, other.number_ + 1, megabits_per_second) {}
+
+Wire::Wire(std::shared_ptr<const Ends> ends, int number, uint64_t megabits_per_second)
+    : ends_(std::move(ends)), number_(number), device_("wire" + std::to_string(number)) {
   Namespace(End::kWest)
-      .Do(std::string("ip link add ") + kDevice + " address " + kHardware[0] +
-          " type veth peer name " + kDevice + " address " + kHardware[1] + " netns " +
-          Namespace(End::kEast).name());
+      .Do("ip link add " + device_ + " address " + kHardware[0] + " type veth peer name " +
+          device_ + " address " + kHardware[1] + " netns " + Namespace(End::kEast).name());
   for (const End end : {End::kWest, End::kEast}) {
     const NetworkNamespace& network = Namespace(end);
-    network.Do(std::string("ip address add ") + Address(end) + "/24 dev " + kDevice);
-    network.Do(std::string("ip link set ") + kDevice + " up");
+    network.Do("ip address add " + Address(end) + "/24 dev " + device_);
+    network.Do("ip link set " + device_ + " up");
     Mend(end);
     if (megabits_per_second == 0) continue;
-    network.Do(std::string("tc qdisc add dev ") + kDevice + " root tbf rate " +
+    network.Do("tc qdisc add dev " + device_ + " root tbf rate " +
                std::to_string(megabits_per_second) + "mbit burst 256kb latency 200ms");
   }
-  for (const End end : {End::kWest, End::kEast}) Namespace(end).WaitForLink(kDevice);
+  for (const End end : {End::kWest, End::kEast}) Namespace(end).WaitForLink(device_);
 }
 
 void Wire::SetNeighbour(End end, const std::string& hardware_address) const {
-  Namespace(end).Do(std::string("ip neighbour replace ") + Address(Other(end)) + " lladdr " +
-                    hardware_address + " dev " + kDevice + " nud permanent");
+  Namespace(end).Do("ip neighbour replace " + Address(Other(end)) + " lladdr " + hardware_address +
+                    " dev " + device_ + " nud permanent");
 }
 
 void Wire::Cut(End from) { SetNeighbour(from, kNobody); }
 
 void Wire::Mend(End from) { SetNeighbour(from, kHardware[static_cast<size_t>(Other(from))]); }
+
+void Wire::Cut() {
+  Cut(End::kWest);
+  Cut(End::kEast);
+}
+
+void Wire::Mend() {
+  Mend(End::kWest);
+  Mend(End::kEast);
+}
 
 }  // namespace onecopy::testing
