@@ -11,31 +11,6 @@ namespace {
 
 constexpr std::chrono::seconds kWaitsPause{1};
 
-template <typename T, typename Same>
-void AddBytes(const std::vector<T>& more, const Same& same, std::vector<T>* all) {
-  for (const T& one : more) {
-    const auto found =
-        std::find_if(all->begin(), all->end(), [&](const T& other) { return same(one, other); });
-    if (found == all->end()) {
-      all->push_back(one);
-    } else {
-      found->bytes += one.bytes;
-    }
-  }
-}
-
-// `all` is a MoveOutcome or a Receipt.
-template <typename All>
-void AddTry(const MoveOutcome& one, All* all) {
-  AddBytes(
-      one.steps, [](const auto& a, const auto& b) { return a.step == b.step; }, &all->steps);
-  AddBytes(
-      one.lanes,
-      [](const auto& a, const auto& b) { return a.device == b.device && a.peer == b.peer; },
-      &all->lanes);
-  all->seconds += one.seconds;
-}
-
 }  // namespace
 
 std::string DestinationInfo::SourceAnswers() const {
@@ -104,8 +79,12 @@ void DestinationInfo::NoteAttempt(const std::string& outcome, uint64_t bytes) {
 
 void DestinationInfo::NoteLost(const MoveOutcome& outcome) {
   Describe(outcome);
-  AddTry(outcome, &lost_);
-  lost_.held_seconds += outcome.held_seconds;
+  Receipt tried;
+  tried.steps = outcome.steps;
+  tried.lanes = outcome.lanes;
+  MergeReceipt(tried, lost_);
+  lost_.seconds += outcome.seconds;
+  lost_held_seconds_ += outcome.held_seconds;
   if (outcome.began) ++lost_tries_;
   bytes_seen_ = 0;
   WaitFor(SourceAnswers());
@@ -141,7 +120,7 @@ void DestinationInfo::Describe(MoveOutcome outcome) {
   receipt.lanes = std::move(outcome.lanes);
   receipt.seconds = outcome.seconds;
   receipt.evidence = std::move(outcome.evidence);
-  held_seconds_ = outcome.held_seconds + lost_.held_seconds;
+  held_seconds_ = outcome.held_seconds + lost_held_seconds_;
   if (held_seconds_ > 0) {
     const std::string limits = pace_->Describe();
     receipt.evidence["rate_limit"] = limits.empty() ? "lifted meanwhile" : limits;
@@ -151,7 +130,8 @@ void DestinationInfo::Describe(MoveOutcome outcome) {
   if (!plan.tried_again.empty()) receipt.evidence["tried_again"] = plan.tried_again;
   receipt.steps = std::move(outcome.steps);
   if (of_.tries.arrived() > 0) {
-    AddTry(lost_, &receipt);
+    MergeReceipt(lost_, receipt);
+    receipt.seconds += lost_.seconds;
     receipt.evidence["resumed"] =
         "at byte " + std::to_string(of_.tries.arrived()) + ", after " +
         (resumed_ ? "a restart of node " + record().info.destination.node + "'s daemon and " : "") +

@@ -71,7 +71,8 @@ class DestinationInfo {
   std::shared_ptr<const TransferPace> pace_;  // of all tries
   double held_seconds_ = 0;                   // by it, in all tries
   bool resumed_ = false;                      // a previous process began the transfer
-  MoveOutcome lost_;                          // steps, lanes and times of all lost tries
+  Receipt lost_;                              // steps, lanes and seconds of all lost tries
+  double lost_held_seconds_ = 0;              // of these seconds
   int lost_tries_ = 0;                        // that moved bytes
   uint64_t bytes_seen_ = 0;
   os::Clock::time_point waits_told_;
