@@ -32,8 +32,9 @@ void Define(CLI::App& app, CommandLine& line) {
   app.add_option("--listen", flags.listen, "address for peers; default 127.0.0.1:7701")
       ->type_name("HOST:PORT");
   app.add_option("--lanes", flags.lanes,
-                 "address for the payload over TCP; default: the port after --listen")
-      ->type_name("HOST:PORT");
+                 "address for the payload over TCP, or several with commas between, one of each "
+                 "network; default: the port after --listen")
+      ->type_name("HOST:PORT,...");
   app.add_option("--metrics-listen", flags.metrics_listen,
                  "address for metrics and the status page, or off; default 127.0.0.1:9464")
       ->type_name("HOST:PORT");

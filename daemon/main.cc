@@ -59,7 +59,9 @@ Result<std::vector<std::unique_ptr<Interface>>> Open(std::vector<Backend<Interfa
     context.settings = config.backends.at(backend.name);
     if (!backend.library.empty()) context.library = config.libraries.at(backend.library);
     context.libraries = config.libraries;
-    context.lanes = config.LanesAddress().ToString();
+    for (const os::HostPort& lanes : config.LanesAddresses()) {
+      context.lanes.push_back(lanes.ToString());
+    }
     if (backend.rdma) context.rdma = config.backends.at("rdma");
     context.peers_authenticated = config.tls.enabled();
     context.trust = configured.trust;

@@ -32,8 +32,7 @@ std::vector<engine::UserPattern> PatternsOf(const std::vector<config::FileUser>&
 std::vector<engine::PeerOptions> PeersOf(const config::Config& config) {
   std::vector<engine::PeerOptions> peers;
   for (const auto& [name, peer] : config.peers) {
-    peers.push_back(
-        {name, peer.address ? peer.address->ToString() : "", peer.uid_domain, peer.create_bytes});
+    peers.push_back({name, os::ToString(peer.addresses), peer.uid_domain, peer.create_bytes});
   }
   return peers;
 }

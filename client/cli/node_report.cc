@@ -92,6 +92,9 @@ void PrintRates(std::ostream& out, const NodeInfo& node) {
     }
     table.PrintRows(out, "  ");
   }
+  for (const std::string& address : node.silent_addresses) {
+    out << "  does not answer at " << Printable(address) << "; its other addresses carry all\n";
+  }
   if (node.slow_transfers > 0) {
     out << "  transfers far slower than measured before:  " << node.slow_transfers << '\n';
   }

@@ -174,6 +174,8 @@ struct Daemon {
   std::vector<onecopy::NameConflict> conflicts;     // names that two daemons have
   std::optional<onecopy::DiscoveryInfo> discovery;  // empty: not told
   bool draining = false;
+  std::vector<std::pair<std::string, std::string>>
+      silent_addresses;                            // node, and where it is silent
   std::chrono::system_clock::time_point now = {};  // when it answered
 };
 

@@ -169,6 +169,9 @@ void AddDaemon(const GatherOptions& options, Facts& facts) {
     if (const auto full = client->GetNode(node.name); full.ok() && full->capabilities) {
       peer.capabilities = *full->capabilities;
       add_probes(*full);
+      for (const std::string& address : full->silent_addresses) {
+        facts.daemon.silent_addresses.emplace_back(node.name, address);
+      }
     }
     facts.daemon.peers.push_back(std::move(peer));
   }

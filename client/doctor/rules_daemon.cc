@@ -152,6 +152,13 @@ void EvaluateService(const Facts& facts, Findings& findings) {
                      discovery->viability.detail + "; peers that are known already stay known",
                  discovery->viability.remedy);
   }
+  for (const auto& [node, address] : facts.daemon.silent_addresses) {
+    findings.Add("ADDRESS_SILENT", Severity::kSlows,
+                 "node " + node + " does not answer at " + address +
+                     ", one of its addresses for payload; its others carry all",
+                 "check the network device and the network of that address, on both nodes; the "
+                 "daemon uses it again as soon as it answers");
+  }
   if (facts.daemon.draining) {
     findings.Add("NODE_DRAINS", Severity::kNote,
                  "this node drains: it takes no new transfers, of clients or peers",

@@ -67,7 +67,7 @@ class Binder {
     top = ReadSection(&file_, "", TopKeys(), elsewhere, problems_);
     config_.name = Name("", "name");
     if (auto listen = Address("", "listen")) config_.listen = *listen;
-    if (!top.settings.Text("lanes").empty()) config_.lanes = Address("", "lanes");
+    if (!top.settings.Text("lanes").empty()) config_.lanes = Addresses("", "lanes");
     if (!top.settings.Text("api_listen").empty()) {
       config_.api_listen = Address("", "api_listen");
     }
@@ -196,7 +196,7 @@ class Binder {
               [this](const std::string& name, const std::string& section, const Section& read) {
                 Peer& bound = config_.peers[name];
                 if (read.Has("address") && !read.wrong.contains("address")) {
-                  bound.address = Address(section, "address");
+                  bound.addresses = Addresses(section, "address");
                 }
                 bound.create_bytes = Size(section, "create_bytes");
                 if (read.Has("uid_domain")) bound.uid_domain = Name(section, "uid_domain");
@@ -366,6 +366,13 @@ class Binder {
     if (address.ok()) return *address;
     Complain(section, key, address.status().message() + "; " + address.status().remedy());
     return std::nullopt;
+  }
+
+  std::vector<os::HostPort> Addresses(const std::string& section, const std::string& key) {
+    auto addresses = os::ParseHostPorts(sections_.at(section).settings.Text(key));
+    if (addresses.ok()) return *addresses;
+    Complain(section, key, addresses.status().message() + "; " + addresses.status().remedy());
+    return {};
   }
 
   // The index of one of a few words.

@@ -10,8 +10,10 @@
 #include "daemon/config/sections.h"
 #include "onecopy/reasons.h"
 #include "transport/core/duration.h"
+#include "transport/core/link.h"
 #include "transport/core/name.h"
 #include "transport/os/machine.h"
+#include "transport/os/resolve.h"
 
 namespace onecopy::config {
 namespace {
@@ -43,6 +45,24 @@ void CheckTls(const Tls& tls, const KeyLines& line_of, Problems& problems) {
   }
 }
 
+// Several are tried beside each other, so none of them may be a name that takes long to look up,
+// and gRPC takes those of one family.
+void CheckAddresses(const std::vector<os::HostPort>& addresses, const std::string& section,
+                    uint32_t line, Problems& problems) {
+  size_t of_ipv6 = 0;
+  for (const os::HostPort& address : addresses) {
+    if (address.port == 0) problems.Add(line, section + ": port 0 cannot be connected to");
+    if (address.host.find(':') != std::string::npos) ++of_ipv6;
+    if (addresses.size() > 1 && !os::IsAddress(address.host)) {
+      problems.Add(
+          line, section + ": of several addresses each must be an IP address, not " + address.host);
+    }
+  }
+  if (of_ipv6 > 0 && of_ipv6 < addresses.size()) {
+    problems.Add(line, section + ": all addresses must be of IPv4, or all of IPv6");
+  }
+}
+
 void CheckPeers(const Config& config, const KeyLines& line_of, Problems& problems) {
   const std::string own = config.name.empty() ? os::HostName() : config.name;
   for (const auto& [name, peer] : config.peers) {
@@ -54,15 +74,13 @@ void CheckPeers(const Config& config, const KeyLines& line_of, Problems& problem
                              std::string(kNameSyntax) +
                              ", and a pattern likewise, with * for any characters and ? for one");
     }
-    if (pattern && peer.address) {
+    if (pattern && !peer.addresses.empty()) {
       problems.Add(line, section + " is a pattern, and a pattern has no address");
     }
     if (name == own) {
       problems.Add(line, section + " has the name of this node: a node cannot be its own peer");
     }
-    if (peer.address && peer.address->port == 0) {
-      problems.Add(line, section + ": port 0 cannot be connected to");
-    }
+    CheckAddresses(peer.addresses, section, line, problems);
   }
 }
 
@@ -73,9 +91,11 @@ std::vector<std::string> BeyondThisMachine(const Config& config) {
     if (!os::IsLoopback(address.host)) beyond.push_back(what + " is " + address.ToString());
   };
   look("listen", config.listen);
-  look("lanes", config.LanesAddress());
+  for (const os::HostPort& address : config.LanesAddresses()) look("lanes", address);
   for (const auto& [name, peer] : config.peers) {
-    if (peer.address) look("the address of peer " + name, *peer.address);
+    for (const os::HostPort& address : peer.addresses) {
+      look("the address of peer " + name, address);
+    }
   }
   return beyond;
 }
@@ -91,6 +111,40 @@ void CheckLimits(const Limits& limits, const KeyLines& line_of, Problems& proble
   }
 }
 
+// What listens at `address` beside peers and lanes.
+void CheckApart(const std::string& name, const os::HostPort& address, const Config& config,
+                uint32_t line, Problems& problems) {
+  if (address.port == 0) return;
+  const auto differ = [&](const char* other) {
+    problems.Add(line, name + " and " + other + " must differ: both are " + address.ToString());
+  };
+  if (address == config.listen) differ("listen");
+  const std::vector<os::HostPort> lanes = config.LanesAddresses();
+  if (std::find(lanes.begin(), lanes.end(), address) != lanes.end()) differ("lanes");
+}
+
+void CheckLanes(const Config& config, const KeyLines& line_of, Problems& problems) {
+  if (config.lanes.empty() && config.listen.port == UINT16_MAX) {
+    problems.Add(line_of("listen"), "lanes must be set: listen has the last port, 65535");
+  }
+  if (config.lanes.size() > kMaxLaneAddresses) {
+    problems.Add(line_of("lanes"), "lanes has " + std::to_string(config.lanes.size()) +
+                                       " addresses, more than " +
+                                       std::to_string(kMaxLaneAddresses));
+  }
+  for (const os::HostPort& lanes : config.lanes) {
+    if (lanes.port != 0 && lanes == config.listen) {
+      problems.Add(line_of("lanes"),
+                   "lanes and listen must differ: both are " + config.listen.ToString());
+    }
+    if (config.lanes.size() > 1 && (lanes.host == "0.0.0.0" || lanes.host == "::")) {
+      problems.Add(line_of("lanes"), "lanes: " + lanes.host +
+                                         " means any address of this machine, so it must be the "
+                                         "only one: list the addresses instead");
+    }
+  }
+}
+
 void CheckApi(const Config& config, const KeyLines& line_of, Problems& problems) {
   if (!config.api_listen) return;
   const uint32_t line = line_of("api_listen");
@@ -99,12 +153,7 @@ void CheckApi(const Config& config, const KeyLines& line_of, Problems& problems)
                  "api_listen needs [tls] ca, certificate and key: callers from other machines are "
                  "identified only by certificates");
   }
-  if (config.api_listen->port == 0) return;
-  for (const auto& [name, address] : {std::pair<std::string, os::HostPort>{"listen", config.listen},
-                                      {"lanes", config.LanesAddress()}}) {
-    if (*config.api_listen != address) continue;
-    problems.Add(line, "api_listen and " + name + " must differ: both are " + address.ToString());
-  }
+  CheckApart("api_listen", *config.api_listen, config, line, problems);
 }
 
 void CheckMetrics(const Config& config, const KeyLines& line_of, Problems& problems) {
@@ -117,13 +166,7 @@ void CheckMetrics(const Config& config, const KeyLines& line_of, Problems& probl
                            "plain text for everyone. Set [tls] ca, certificate and key, or use a "
                            "loopback address");
   }
-  if (metrics.port == 0) return;
-  for (const auto& [name, address] : {std::pair<std::string, os::HostPort>{"listen", config.listen},
-                                      {"lanes", config.LanesAddress()}}) {
-    if (metrics != address) continue;
-    problems.Add(line,
-                 "metrics_listen and " + name + " must differ: both are " + address.ToString());
-  }
+  CheckApart("metrics_listen", metrics, config, line, problems);
 }
 
 void CheckHolder(const std::string& holder, const KeyLines& line_of, Problems& problems) {
@@ -143,13 +186,7 @@ void CheckWhole(const Config& config, const KeyLines& line_of, Problems& problem
   CheckMetrics(config, line_of, problems);
   CheckHolder(config.holder, line_of, problems);
   CheckDiscovery(config, line_of, problems);
-  if (!config.lanes && config.listen.port == UINT16_MAX) {
-    problems.Add(line_of("listen"), "lanes must be set: listen has the last port, 65535");
-  }
-  if (config.lanes && config.lanes->port != 0 && *config.lanes == config.listen) {
-    problems.Add(line_of("lanes"),
-                 "lanes and listen must differ: both are " + config.listen.ToString());
-  }
+  CheckLanes(config, line_of, problems);
   if (config.reconnect_delay_min > config.reconnect_delay_max) {
     problems.Add(
         std::max(line_of("peering.reconnect_delay_min"), line_of("peering.reconnect_delay_max")),
@@ -158,10 +195,10 @@ void CheckWhole(const Config& config, const KeyLines& line_of, Problems& problem
   }
 }
 
-os::HostPort Config::LanesAddress() const {
-  if (lanes) return *lanes;
+std::vector<os::HostPort> Config::LanesAddresses() const {
+  if (!lanes.empty()) return lanes;
   const uint16_t port = listen.port == 0 ? 0 : static_cast<uint16_t>(listen.port + 1);
-  return {listen.host, port};
+  return {{listen.host, port}};
 }
 
 Status CheckSecurity(const Config& config) {

@@ -35,7 +35,7 @@ struct Tls {
 
 // One node, or, where its name is a pattern with * and ?, several.
 struct Peer {
-  std::optional<os::HostPort> address;    // absent: it calls, and is not called before
+  std::vector<os::HostPort> addresses;    // none: it calls, and is not called before
   std::optional<std::string> uid_domain;  // absent: none, but this node's own on this machine
   std::optional<uint64_t> create_bytes;   // absent: see engine::PeerOptions
 
@@ -149,7 +149,7 @@ enum class LogFormat {
 struct Config {
   std::string name;  // of this node; complete after Apply
   os::HostPort listen;
-  std::optional<os::HostPort> lanes;  // absent: see LanesAddress
+  std::vector<os::HostPort> lanes;  // empty: see LanesAddresses
   // Where clients of other machines reach the API, by TLS alone; absent: nowhere.
   std::optional<os::HostPort> api_listen;
   // Where metrics are served; absent: nowhere. Beyond loopback by TLS alone.
@@ -209,7 +209,7 @@ struct Config {
 
   // Where the tcp link's lanes listen: beside `listen`, on the next port, unless it is set. Port 0
   // (any free one) stays 0.
-  os::HostPort LanesAddress() const;
+  std::vector<os::HostPort> LanesAddresses() const;
 
   friend bool operator==(const Config&, const Config&) = default;
 };
@@ -248,7 +248,7 @@ Config Merge(const Config& running, const Config& wanted);
 struct Overrides {
   std::optional<std::string> name;
   std::optional<std::string> listen;          // HOST:PORT
-  std::optional<std::string> lanes;           // HOST:PORT
+  std::optional<std::string> lanes;           // HOST:PORT, or several with commas
   std::optional<std::string> metrics_listen;  // HOST:PORT, or "off"
   std::optional<std::string> run_dir;
   std::optional<std::string> holder;  // "off", "own", or a path

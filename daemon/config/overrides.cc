@@ -1,3 +1,5 @@
+#include <set>
+
 #include "daemon/config/check.h"
 #include "daemon/config/config.h"
 #include "daemon/config/problems.h"
@@ -17,12 +19,20 @@ std::optional<os::HostPort> Address(const std::string& flag, const std::string& 
   return std::nullopt;
 }
 
+std::optional<std::vector<os::HostPort>> Addresses(const std::string& flag, const std::string& text,
+                                                   Problems& problems) {
+  auto addresses = os::ParseHostPorts(text);
+  if (addresses.ok()) return *addresses;
+  problems.Add(0, flag + ": " + addresses.status().message() + "; " + addresses.status().remedy());
+  return std::nullopt;
+}
+
 void SetText(const std::string& key, const std::string& value, Config& config) {
   config.texts[key] = ValueText(SettingType::kText, value);
 }
 
 void SetPeers(const std::vector<std::string>& flags, Config& config, Problems& problems) {
-  std::map<std::string, os::HostPort> set;
+  std::set<std::string> set;
   for (const std::string& flag : flags) {
     const size_t equals = flag.find('=');
     const std::string name = flag.substr(0, equals);
@@ -30,13 +40,11 @@ void SetPeers(const std::vector<std::string>& flags, Config& config, Problems& p
       problems.Add(0, "--peer " + flag + ": must be NAME=HOST:PORT, such as west=10.0.0.2:7701");
       continue;
     }
-    const auto address = Address("--peer " + name, flag.substr(equals + 1), problems);
-    if (!address) continue;
-    if (!set.emplace(name, *address).second) {
-      problems.Add(0, "--peer " + name + " is given twice");
-    }
-    config.peers[name].address = *address;
-    SetText("peers." + name + ".address", address->ToString(), config);
+    const auto addresses = Addresses("--peer " + name, flag.substr(equals + 1), problems);
+    if (!addresses) continue;
+    if (!set.insert(name).second) problems.Add(0, "--peer " + name + " is given twice");
+    config.peers[name].addresses = *addresses;
+    SetText("peers." + name + ".address", os::ToString(*addresses), config);
   }
 }
 
@@ -50,7 +58,7 @@ Status Apply(const Overrides& overrides, Config& config) {
     SetText("listen", *overrides.listen, config);
   }
   if (overrides.lanes) {
-    if (auto lanes = Address("--lanes", *overrides.lanes, problems)) config.lanes = *lanes;
+    if (auto lanes = Addresses("--lanes", *overrides.lanes, problems)) config.lanes = *lanes;
     SetText("lanes", *overrides.lanes, config);
   }
   if (overrides.metrics_listen) {

@@ -187,7 +187,9 @@ const std::vector<SettingSpec>& TopKeys() {
       Text("name", "", "Name of this node, by which peers know it. Empty: the host name."),
       Text("listen", "127.0.0.1:7701", "HOST:PORT on which this daemon accepts peers."),
       Text("lanes", "",
-           "HOST:PORT for the payload over TCP. Empty: the port after that of listen."),
+           "HOST:PORT for the payload over TCP. Several, with commas between: one address of each "
+           "network. Peers use all of them at once, leave one that does not answer, and take it "
+           "back. Empty: the port after that of listen."),
       Text("api_listen", "",
            "HOST:PORT of the API for programs on other machines; the same API as api.sock. Callers "
            "need a user's certificate (onecopy cert issue-user), and [tls] must be set. Empty: "
@@ -221,9 +223,11 @@ const std::vector<SettingSpec>& TopKeys() {
 
 const std::vector<SettingSpec>& PeerKeys() {
   static const std::vector<SettingSpec> keys = {
-      Text("address", "",
-           "HOST:PORT on which the peer listens. Absent: the peer connects to this node first. A "
-           "pattern has no address."),
+      Text(
+          "address", "",
+          "HOST:PORT on which the peer listens. Several IP addresses, with commas between: the "
+          "first one that answers is used. Absent: the peer connects to this node first. A pattern "
+          "has no address."),
       Text("uid_domain", "",
            "The peer's uid domain; the peer's own claim does not count. Absent: no domain, but a "
            "peer on this machine shares this node's domain if it names the same one."),

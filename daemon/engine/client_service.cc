@@ -392,6 +392,7 @@ void ClientService::AddProbes(NodeInfo& node) const {
   node.probes = needs_.probes.Describe(node.name);
   node.slow_transfers = needs_.probes.slow_transfers(node.name);
   node.path_rates = needs_.path_rates.Describe(node.name);
+  node.silent_addresses = needs_.connections.SilentAddresses(node.name);
 }
 
 void ClientService::ProbeNode(const Principal& who, std::string name,

@@ -49,6 +49,7 @@ class ClientService final : public ClientApi {
     Catalog& catalog;
     Peers& peers;
     Nodes& nodes;
+    const Connections& connections;
     Probes& probes;
     const PathRates& path_rates;
     Transfers& transfers;

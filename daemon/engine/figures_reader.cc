@@ -28,6 +28,7 @@ Figures FiguresReader::Read() {
   AddProbes(context.node(), figures.probes);
   for (PeerFigures& peer : figures.peers.peers) {
     peer.slow_transfers = needs_.probes.slow_transfers(peer.name);
+    peer.silent_addresses = needs_.connections.SilentAddresses(peer.name);
     if (peer.connected) AddProbes(peer.name, figures.probes);
   }
   figures.probes_succeeded = needs_.probes.measured();

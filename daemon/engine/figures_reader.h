@@ -3,6 +3,7 @@
 
 #include "daemon/engine/api/figures.h"
 #include "daemon/engine/base/context.h"
+#include "daemon/engine/peering/connections.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/probes.h"
 #include "daemon/engine/registry/buffers.h"
@@ -26,6 +27,7 @@ class FiguresReader {
     const Buffers& buffers;
     const HeldMemory& held;
     const Peers& peers;
+    const Connections& connections;
     const Probes& probes;
   };
 

@@ -330,15 +330,19 @@ void AddPeers(const Figures& figures, Families& families) {
       Counter("onecopy_slow_transfers_total",
               "Alarms: transfers from this peer that were far slower than measured before.");
   slow.Add({{"peer", figures.node}}, figures.slow_transfers_inside);
+  Family silent = Gauge("onecopy_peer_silent_addresses",
+                        "Addresses of this peer for payload that do not answer, while others do.");
   for (const engine::PeerFigures& peer : figures.peers.peers) {
     connected.Add({{"peer", peer.name}}, peer.connected ? 1.0 : 0.0);
     silence.Add({{"peer", peer.name}}, peer.silent_seconds);
     slow.Add({{"peer", peer.name}}, peer.slow_transfers);
+    silent.Add({{"peer", peer.name}}, static_cast<double>(peer.silent_addresses.size()));
   }
   families.push_back(states.Take());
   families.push_back(connected.Take());
   families.push_back(silence.Take());
   families.push_back(slow.Take());
+  families.push_back(silent.Take());
 }
 
 void AddProbes(const Figures& figures, Families& families) {

@@ -4,6 +4,8 @@
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -83,12 +85,22 @@ PeerChannel::Line PeerChannel::Secured() {
   if ((line_.proof != nullptr && !line_.proof->Holds()) || ConnectsInVain()) line_ = {};
   if (line_.stub != nullptr) return line_;
   if (credentials_.trust) line_.proof = std::make_shared<ServerProof>(credentials_.trust, name_);
-  // With the scheme, so that nothing in the address can choose another.
-  line_.channel = grpc::CreateCustomChannel("dns:///" + address_, credentials_.channel(line_.proof),
+  line_.channel = grpc::CreateCustomChannel(Target(), credentials_.channel(line_.proof),
                                             ArgumentsFor(name_, credentials_.tls));
   line_.stub = v1::PeerService::NewStub(line_.channel);
   line_begun_ = os::Clock::now();
   return line_;
+}
+
+// With the scheme, so that nothing in the address can choose another. Of several addresses gRPC
+// asks a silent one for as long as a call may take: each channel begins with another.
+std::string PeerChannel::Target() {
+  auto addresses = os::ParseHostPorts(address_);
+  if (!addresses.ok() || addresses->size() == 1) return "dns:///" + address_;
+  const auto first = static_cast<std::ptrdiff_t>(secured_++ % addresses->size());
+  std::rotate(addresses->begin(), addresses->begin() + first, addresses->end());
+  const bool six = addresses->front().host.find(':') != std::string::npos;
+  return (six ? "ipv6:" : "ipv4:") + os::ToString(*addresses);
 }
 
 bool PeerChannel::ConnectsInVain() const {

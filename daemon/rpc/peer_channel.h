@@ -32,8 +32,8 @@ class PeerChannel : public std::enable_shared_from_this<PeerChannel> {
  public:
   using Stub = v1::PeerService::Stub;
 
-  // `engine` is the thread's executor, and must outlive this until GiveUp. `dialer` connects where
-  // `credentials` have no TLS.
+  // `address`: as os::ParseHostPorts takes it. `engine` is the thread's executor, and must outlive
+  // this until GiveUp. `dialer` connects where `credentials` have no TLS.
   PeerChannel(std::string name, std::string address, Credentials credentials, Executor& engine,
               PlainDialer& dialer);
 
@@ -70,6 +70,7 @@ class PeerChannel : public std::enable_shared_from_this<PeerChannel> {
   };
 
   Line Secured();
+  std::string Target();
   // Whether gRPC has tried to connect for longer than a call should wait for.
   bool ConnectsInVain() const;
   void Dialled(uint64_t attempt, Result<os::UniqueFd> fd);
@@ -89,6 +90,7 @@ class PeerChannel : public std::enable_shared_from_this<PeerChannel> {
   PlainDialer& dialer_;
   const std::shared_ptr<Home> home_ = std::make_shared<Home>();
   Line line_;                             // without a stub: the next call makes a channel
+  uint64_t secured_ = 0;                  // channels with TLS to one of several addresses
   os::Clock::time_point line_begun_{};    // of one with TLS, which connects by itself
   std::map<uint64_t, Attempt> dialling_;  // without TLS, by number: the last is the youngest
   uint64_t attempts_ = 0;

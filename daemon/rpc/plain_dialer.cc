@@ -38,15 +38,15 @@ Status Silent(bool connected) {
 // Thread `dial` only; another one resolves names.
 class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
  public:
-  Attempt(os::EventLoop& loop, os::HostPort where, Done done)
+  Attempt(os::EventLoop& loop, std::vector<os::HostPort> where, Done done)
       : loop_(loop), where_(std::move(where)), done_(std::move(done)) {}
 
   void Start(const std::shared_ptr<os::LoopThread>& thread, Resolver resolve) {
-    if (os::IsAddress(where_.host)) return Resolved({where_});
+    if (where_.size() > 1 || os::IsAddress(where_.front().host)) return Resolved(where_);
     timer_ = loop_.RunAfter(kLimit, [self = shared_from_this()] { self->Finish(Silent(false)); });
     // Looking up a name may take long and cannot be ended: on a thread of its own, never joined.
     std::thread([self = shared_from_this(), thread, resolve] {
-      auto found = resolve(self->where_);
+      auto found = resolve(self->where_.front());
       thread->loop().Post([self, found = std::move(found)] {
         if (!self->done_) return;
         self->loop_.CancelTimer(self->timer_);
@@ -146,7 +146,7 @@ class PlainDialer::Attempt : public std::enable_shared_from_this<Attempt> {
   }
 
   os::EventLoop& loop_;
-  const os::HostPort where_;
+  const std::vector<os::HostPort> where_;  // one name, or addresses
   Done done_;
   os::EventLoop::TimerId timer_ = 0;  // of the name, then of the next address
   std::vector<os::HostPort> addresses_;
@@ -158,8 +158,8 @@ PlainDialer::PlainDialer(Resolver resolve)
     : resolve_(resolve), thread_(std::make_shared<os::LoopThread>("dial")) {}
 PlainDialer::~PlainDialer() { thread_->StopAndJoin(); }
 
-void PlainDialer::Dial(const std::string& address, Done done) {
-  Result<os::HostPort> where = os::ParseHostPort(address);
+void PlainDialer::Dial(const std::string& addresses, Done done) {
+  auto where = os::ParseHostPorts(addresses);
   thread_->loop().Post([thread = thread_, resolve = resolve_, where = std::move(where),
                         done = std::move(done)]() mutable {
     if (!where.ok()) return done(where.status());

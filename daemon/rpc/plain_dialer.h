@@ -25,10 +25,10 @@ class PlainDialer {
   // Any thread. `done` runs once, on the thread `dial`, unless this goes before: a connection whose
   // far end has begun to speak and has passed CheckPlainPeer; UNAVAILABLE where nobody is there,
   // DEADLINE_EXCEEDED where nobody speaks within 3 s, PERMISSION_DENIED (ACCESS_DENIED) where
-  // somebody else does. The addresses of a name have as long each, and do not wait for each other;
-  // the first that speaks counts.
+  // somebody else does. Several addresses, or those of a name, have as long each, and do not wait
+  // for each other; the first that speaks counts.
   using Done = UniqueFunction<void(Result<os::UniqueFd>)>;
-  void Dial(const std::string& address, Done done);
+  void Dial(const std::string& addresses, Done done);  // as os::ParseHostPorts takes them
 
  private:
   class Attempt;

@@ -60,6 +60,11 @@ void AddPeers(const engine::Figures& figures, Findings& findings) {
       findings.Add("PEER_DRAINS", Severity::kNote, node + " takes no new transfers",
                    "`onecopy node undrain` there ends that");
     }
+    for (const std::string& address : peer.silent_addresses) {
+      findings.Add("ADDRESS_SILENT", Severity::kSlows,
+                   node + " does not answer at " + address + "; its other addresses carry all",
+                   "check the network device and the network of that address, on both nodes");
+    }
   }
   const auto slow = [&](uint64_t count, const std::string& from) {
     if (count == 0) return;

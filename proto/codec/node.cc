@@ -476,6 +476,10 @@ Result<NodeInfo> Parse(const v1::Node& in, const Field& at) {
   const auto parse = [](const auto& one, const Field& field) { return Parse(one, field); };
   ONECOPY_ASSIGN_OR_RETURN(value.probes, ParseEach(in.probes(), at / "probes", parse));
   value.slow_transfers = in.slow_transfers();
+  for (const std::string& address : in.silent_addresses()) {
+    ONECOPY_RETURN_IF_ERROR(CheckText(address, at / "silent_addresses"));
+    value.silent_addresses.push_back(address);
+  }
   ONECOPY_ASSIGN_OR_RETURN(value.path_rates, ParseEach(in.path_rates(), at / "path_rates", parse));
   ONECOPY_ASSIGN_OR_RETURN(value.expiries, ParseEach(in.expiries(), at / "expiries", parse));
   ONECOPY_ASSIGN_OR_RETURN(value.accounts, ParseEach(in.accounts(), at / "accounts", parse));
@@ -510,6 +514,9 @@ void Print(const NodeInfo& value, v1::Node* out) {
   if (value.capabilities) Print(*value.capabilities, out->mutable_capabilities());
   for (const ProbeInfo& probe : value.probes) Print(probe, out->add_probes());
   out->set_slow_transfers(value.slow_transfers);
+  for (const std::string& address : value.silent_addresses) {
+    out->add_silent_addresses(ToUtf8(address));
+  }
   for (const PathRateInfo& rate : value.path_rates) Print(rate, out->add_path_rates());
   for (const Expiry& expiry : value.expiries) Print(expiry, out->add_expiries());
   for (const AccountInfo& account : value.accounts) Print(account, out->add_accounts());

@@ -44,7 +44,7 @@ struct Kind {
 Result<std::unique_ptr<Link>> MakeTcp(const std::string& node, const std::string& address) {
   Backend<Link> tcp = tcp::Describe();
   BackendContext context{node, Settings(tcp.settings), {}, {}};
-  context.lanes = address + ":0";
+  context.lanes = {address + ":0"};
   context.settings.Set("lanes", int64_t{2});
   context.settings.Set("threads", int64_t{1});
   return tcp.create(context);

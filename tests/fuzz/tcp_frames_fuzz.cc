@@ -61,7 +61,9 @@ std::vector<std::string> onecopy::fuzz::Seeds() {
     seeds.push_back(For(kHeader, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
   }
   seeds.push_back(For(kOffer, Encode(Offer{16, true, false})));
-  seeds.push_back(For(kAnswer, Encode(Answer{{1, 2}, 16, 7702, true, false, "10.0.0.1"})));
+  seeds.push_back(For(kAnswer, Encode(Answer{{1, 2}, 16, true, false, {{"10.0.0.1", 7702}}})));
+  seeds.push_back(For(
+      kAnswer, Encode(Answer{{1, 2}, 16, true, false, {{"10.0.0.1", 7702}, {"fd00::1", 7703}}})));
   seeds.push_back(For(kKey, Encode(Key{77, "GPU-5f0e"})));
   const Status failure(Code::kPermissionDenied, "ACCESS_DENIED", "not yours", "ask");
   seeds.push_back(For(kFailure, std::string("\7\0\0\0\0\0\0\0", 8) + EncodeFailure(failure)));

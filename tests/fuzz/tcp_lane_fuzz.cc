@@ -29,7 +29,7 @@ class Owner final : public LaneOwner {
   }
   void BodySent(uint64_t, bool) override {}
   void ReportArrived(uint64_t, bool) override { ++reports; }
-  void LaneFailed(unsigned, Status status) override {
+  void LaneFailed(std::shared_ptr<Lane>, Status status) override {
     EXPECT(!status.ok());
     loop_.Stop();
   }

@@ -16,7 +16,7 @@ using engine::Principal;
 std::unique_ptr<Link> MakeTcpLink(const std::string& node, const std::string& zero_copy) {
   Backend<Link> tcp = tcp::Describe();
   BackendContext context{node, Settings(tcp.settings), {}, {}};
-  context.lanes = "127.0.0.1:0";
+  context.lanes = {"127.0.0.1:0"};
   context.settings.Set("zero_copy", zero_copy);
   return std::move(*tcp.create(context));
 }

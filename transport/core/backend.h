@@ -27,8 +27,9 @@ struct BackendContext {
   std::string node;     // name of this node, for the steps that it reports
   Settings settings;    // of the backend's own section
   std::string library;  // [libraries] entry of the backend's vendor library; empty: the system's
-  std::string lanes;    // HOST:PORT at which the lanes of peers arrive, for a link that listens
-  Settings rdma = {};   // of the section [rdma], for backends that ask for it
+  // HOST:PORT, of each address at which the lanes of peers arrive, for a link that listens.
+  std::vector<std::string> lanes;
+  Settings rdma = {};                      // of the section [rdma], for backends that ask for it
   bool peers_authenticated = false;        // peers' names are proven by certificates ([tls])
   std::shared_ptr<tls::Trust> trust = {};  // by which they are; null without [tls]
   bool lanes_plain = false;                // they need not encrypt what they carry anyway

@@ -30,6 +30,9 @@ using ChannelId = uint64_t;
 // logged.
 using RemoteKey = std::string;
 
+// Addresses at which one node's lanes may arrive.
+inline constexpr size_t kMaxLaneAddresses = 8;
+
 // What a get takes beside its bytes, as if these were more: for the turns of those that wait.
 inline constexpr uint64_t kGetCostBytes = 4096;
 
@@ -140,6 +143,11 @@ class Connection {
   // Establish or right after Accept.
   virtual void OnClosed(UniqueFunction<void(Status)> closed) = 0;
   virtual void Close(Status why) = 0;
+  // Reader: `changed` runs with an address of the peer's that does not carry anything any more, and
+  // why, while others do; and with OK once it carries again. At once with those that never did. Set
+  // once; for connections over one address there is nothing to tell.
+  using AddressChanged = UniqueFunction<void(const std::string& address, const Status& why)>;
+  virtual void OnAddress(AddressChanged /*changed*/) {}
   // Whether it is ending or has ended: nothing can be begun on it any more. `closed` may still be
   // about to run.
   virtual bool closed() const = 0;

@@ -53,6 +53,29 @@ HostPort FromSockaddr(const sockaddr_storage& address) {
   return {host, ntohs(in.sin6_port)};
 }
 
+Result<UniqueFd> Listen(const HostPort& where, int backlog, bool anywhere) {
+  ONECOPY_ASSIGN_OR_RETURN(const AddrInfo list, LookUp(where, AI_PASSIVE));
+  UniqueFd fd(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return ErrnoStatus(errno, "socket");
+  const int on = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (anywhere) {
+    const bool v6 = list->ai_family == AF_INET6;
+    ::setsockopt(fd.get(), v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_FREEBIND : IP_FREEBIND, &on,
+                 sizeof on);
+  }
+  if (::bind(fd.get(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(fd.get(), backlog) != 0) {
+    const int error = errno;
+    const std::string remedy =
+        error == EADDRINUSE      ? "another program has this port: stop it or choose another"
+        : error == EACCES        ? "choose a port above 1023"
+        : error == EADDRNOTAVAIL ? "choose an address of this machine: see ip address"
+                                 : "";
+    return ErrnoStatus(error, "listening on " + where.ToString(), remedy);
+  }
+  return fd;
+}
+
 }  // namespace
 
 std::string HostPort::ToString() const {
@@ -83,6 +106,27 @@ Result<HostPort> ParseHostPort(std::string_view text) {
   return parsed;
 }
 
+Result<std::vector<HostPort>> ParseHostPorts(std::string_view text) {
+  std::vector<HostPort> all;
+  for (;;) {
+    const size_t end = text.find(',');
+    ONECOPY_ASSIGN_OR_RETURN(HostPort one, ParseHostPort(text.substr(0, end)));
+    if (std::find(all.begin(), all.end(), one) != all.end()) {
+      return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                    one.ToString() + " is given twice", "name each address once");
+    }
+    all.push_back(std::move(one));
+    if (end == std::string_view::npos) return all;
+    text.remove_prefix(std::min(text.find_first_not_of(' ', end + 1), text.size()));
+  }
+}
+
+std::string ToString(const std::vector<HostPort>& addresses) {
+  std::string text;
+  for (const HostPort& one : addresses) text += (text.empty() ? "" : ",") + one.ToString();
+  return text;
+}
+
 bool IsLoopback(const std::string& host) {
   in_addr v4{};
   if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
@@ -90,21 +134,11 @@ bool IsLoopback(const std::string& host) {
 }
 
 Result<UniqueFd> ListenTcp(const HostPort& where, int backlog) {
-  ONECOPY_ASSIGN_OR_RETURN(const AddrInfo list, LookUp(where, AI_PASSIVE));
-  UniqueFd fd(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return ErrnoStatus(errno, "socket");
-  const int on = 1;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(fd.get(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(fd.get(), backlog) != 0) {
-    const int error = errno;
-    const std::string remedy =
-        error == EADDRINUSE      ? "another program has this port: stop it or choose another"
-        : error == EACCES        ? "choose a port above 1023"
-        : error == EADDRNOTAVAIL ? "choose an address of this machine: see ip address"
-                                 : "";
-    return ErrnoStatus(error, "listening on " + where.ToString(), remedy);
-  }
-  return fd;
+  return Listen(where, backlog, false);
+}
+
+Result<UniqueFd> ListenTcpAnywhere(const HostPort& where, int backlog) {
+  return Listen(where, backlog, true);
 }
 
 Result<UniqueFd> ConnectTcp(const HostPort& where) { return ConnectTcp(where, nullptr); }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "onecopy/result.h"
 #include "transport/os/unique_fd.h"
@@ -24,12 +25,20 @@ struct HostPort {
 // INVALID_ARGUMENT for what is not HOST:PORT with a port of 0…65535.
 Result<HostPort> ParseHostPort(std::string_view text);
 
+// Several with commas between, and blanks after these. INVALID_ARGUMENT if one of them is not
+// HOST:PORT, or is there twice.
+Result<std::vector<HostPort>> ParseHostPorts(std::string_view text);
+std::string ToString(const std::vector<HostPort>& addresses);  // as ParseHostPorts takes it
+
 // True for 127.0.0.0/8, ::1 and "localhost".
 bool IsLoopback(const std::string& host);
 
 // A listening, non-blocking socket. May look the name up, so it may block. UNAVAILABLE when the
 // port is taken; NOT_FOUND when the host is not an address of this machine.
 Result<UniqueFd> ListenTcp(const HostPort& where, int backlog);
+
+// The same, also if this machine does not have that address now: connections come once it does.
+Result<UniqueFd> ListenTcpAnywhere(const HostPort& where, int backlog);
 
 // A non-blocking socket on its way to `where`, whose host must be an address (names are not looked
 // up). Writable once connected; ConnectError tells how it went.

@@ -4,12 +4,10 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 namespace onecopy::os {
 namespace {
-
-// Before the first question, and between two.
-constexpr int kQuietSeconds = 4;
-constexpr int kAskEverySeconds = 2;
 
 void Set(int fd, int level, int option, unsigned value) {
   ::setsockopt(fd, level, option, &value, sizeof value);
@@ -17,13 +15,15 @@ void Set(int fd, int level, int option, unsigned value) {
 
 }  // namespace
 
-void LimitSilence(int fd) {
+void LimitSilence(int fd, std::chrono::seconds limit) {
+  const auto seconds = static_cast<unsigned>(limit.count());
   Set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  Set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kQuietSeconds);
-  Set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kAskEverySeconds);
+  // Before the first question, and between two: 4 and 2 of 10.
+  Set(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(seconds * 2 / 5, 1U));
+  Set(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(seconds / 5, 1U));
   // Of both: with this set it is time that counts, and not the number of questions.
   Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
-      static_cast<unsigned>(std::chrono::milliseconds(kSilenceLimit).count()));
+      static_cast<unsigned>(std::chrono::milliseconds(limit).count()));
 }
 
 void AwaitFirstByte(int listener) {

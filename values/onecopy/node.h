@@ -117,6 +117,9 @@ struct NodeInfo {
   std::vector<ProbeInfo> probes;
   uint64_t slow_transfers = 0;  // from it, that were far slower than was measured before
   std::vector<PathRateInfo> path_rates = {};  // of transfers from it
+  // HOST:PORT of its addresses for payload that do not answer the client's node, on connections
+  // that are open; its other ones carry all.
+  std::vector<std::string> silent_addresses = {};
   std::vector<Expiry> expiries = {};  // of the client's own node, with [tls]; the soonest first
   // Likewise, shown only to administrators: the 100 payers for which it keeps most.
   std::vector<AccountInfo> accounts = {};

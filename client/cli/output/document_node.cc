@@ -138,6 +138,7 @@ Json ToJson(const NodeInfo& node) {
                    {"probes", ListToJson(node.probes)},
                    {"slow_transfers", node.slow_transfers},
                    {"path_rates", ListToJson(node.path_rates)},
+                   {"silent_addresses", node.silent_addresses},
                    {"expiries", Json::array()}};
   for (const Expiry& expiry : node.expiries) {
     document["expiries"].push_back({{"what", expiry.what},

@@ -130,6 +130,7 @@ struct PeerFigures {
   NodeState state = NodeState::kUnknown;
   std::string reason = {};  // why it is not CONNECTED
   std::string detail = {};
+  std::vector<std::string> silent_addresses = {};  // as in NodeInfo
 };
 struct PeersFigures {
   std::map<NodeState, uint64_t> by_state;

@@ -1,5 +1,6 @@
 #include "daemon/engine/peering/admission.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/engine/base/names.h"
@@ -14,8 +15,9 @@ namespace {
 constexpr size_t kMaxMet = 4096;  // of this machine, and of others
 
 bool IsOnLoopback(const PeerOptions& peer) {
-  const Result<os::HostPort> address = os::ParseHostPort(peer.address);
-  return address.ok() && os::IsLoopback(address->host);
+  const auto addresses = os::ParseHostPorts(peer.address);
+  return addresses.ok() && std::all_of(addresses->begin(), addresses->end(),
+                                       [](const auto& one) { return os::IsLoopback(one.host); });
 }
 
 Status Refused(std::string message, std::string remedy) {

@@ -91,10 +91,40 @@ void Connections::Conclude(const Key& key, Result<std::shared_ptr<Connection>> c
                     {{"peer", key.first}, {"link", key.second}, {"why", why.ToString()}});
         });
       });
+  (*connection)
+      ->OnAddress([this, key, serial = found->second.serial](const std::string& address,
+                                                             const Status& why) {
+        context_.loop.Post(
+            [this, key, serial, address, why] { AddressIs(key, serial, address, why); });
+      });
   log::Info("connected", {{"peer", key.first},
                           {"link", key.second},
                           {"lanes", std::to_string((*connection)->lanes().size())}});
   for (Reply<Use>& reply : waiting) reply(MakeUse(key));
+}
+
+void Connections::AddressIs(const Key& key, uint64_t serial, const std::string& address,
+                            const Status& why) {
+  const auto found = reading_.find(key);
+  if (found == reading_.end() || found->second.serial != serial) return;
+  if (why.ok()) {
+    found->second.silent.erase(address);
+    return log::Info("an address of a peer answers again: it is used",
+                     {{"peer", key.first}, {"link", key.second}, {"address", address}});
+  }
+  found->second.silent.insert(address);
+  log::Warning(
+      "an address of a peer does not answer: its others carry all",
+      {{"peer", key.first}, {"link", key.second}, {"address", address}, {"why", why.ToString()}});
+}
+
+std::vector<std::string> Connections::SilentAddresses(const std::string& peer) const {
+  std::vector<std::string> silent;
+  for (auto one = reading_.lower_bound({peer, ""});
+       one != reading_.end() && one->first.first == peer; ++one) {
+    silent.insert(silent.end(), one->second.silent.begin(), one->second.silent.end());
+  }
+  return silent;
 }
 
 Connections::Use Connections::MakeUse(const Key& key) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,9 @@ class Connections {
     reading_closed_ = std::move(closed);
   }
 
+  // HOST:PORT where that peer does not answer, of connections on which this node reads.
+  std::vector<std::string> SilentAddresses(const std::string& peer) const;
+
   // Closes whatever this node has open to that peer, in both directions.
   void DropPeer(const std::string& peer, const Status& why);
 
@@ -72,6 +76,7 @@ class Connections {
     size_t uses = 0;
     os::EventLoop::TimerId idle_timer = 0;
     std::vector<Reply<Use>> waiting;  // while it is being made
+    std::set<std::string> silent;     // see SilentAddresses
   };
   struct Accepted {
     std::string peer;
@@ -86,6 +91,8 @@ class Connections {
   // Closes the oldest of those that this peer has by this link, if they are as many as it can need.
   void MakeRoomFor(const std::string& peer, const std::string& link);
   void Conclude(const Key& key, Result<std::shared_ptr<Connection>> connection, uint64_t number);
+  // An address of the peer's does not carry anything any more, or does again.
+  void AddressIs(const Key& key, uint64_t serial, const std::string& address, const Status& why);
   Use MakeUse(const Key& key);
   void EndUse(const Key& key, uint64_t serial);
   // Takes it out of the table, if it is still that one: who asks from now on gets another.

@@ -72,6 +72,15 @@ void RemoteSource::Finished(bool stopped, uint64_t bytes, Result<FinishReply> re
                            outcome_.status.message(),
                        "try again when it answers: onecopy node ls"};
   }
+  const bool lost = !reply.ok() && (reply.status().code() == Code::kUnavailable ||
+                                    reply.status().reason() == reasons::kPeerDown);
+  if (lost && checksum_ && !stopped && outcome_.status.ok()) {
+    // All bytes are here, and unproven. What asks again for the last of them has the checksum, too.
+    outcome_.status = {Code::kUnavailable, reasons::kPeerDown,
+                       "the data was transferred, but its checksum is unknown: node " + node_ +
+                           " did not answer with the source's checksum",
+                       "try again when it answers: onecopy node ls"};
+  }
   outcome_.steps.insert(outcome_.steps.begin(), steps.begin(), steps.end());
   End();
 }

@@ -65,7 +65,7 @@ TEST_CASE("the printed peer is one once the # is removed and the address is fill
   }
   const auto config = Parse(text, "default", TestSchema());
   REQUIRE_OK(config);
-  CHECK(config->peers.at("west").address->port == 7701);
+  CHECK(config->peers.at("west").addresses.front().port == 7701);
 }
 
 TEST_CASE("the printed export is one once the # is removed and the path is filled in") {

@@ -53,8 +53,8 @@ TEST_CASE("an empty file gives the documented defaults") {
   const Config& config = *parsed;
   CHECK(config.name.empty());
   CHECK(config.listen.ToString() == "127.0.0.1:7701");
-  CHECK_FALSE(config.lanes.has_value());
-  CHECK(config.LanesAddress().ToString() == "127.0.0.1:7702");
+  CHECK(config.lanes.empty());
+  CHECK(onecopy::os::ToString(config.LanesAddresses()) == "127.0.0.1:7702");
   CHECK(config.run_dir.empty());
   CHECK(config.uid_domain.empty());
   CHECK_FALSE(config.insecure);
@@ -204,7 +204,7 @@ label = "ü"
   const Config& config = *parsed;
   CHECK(config.name == "east");
   CHECK(config.listen == onecopy::os::HostPort{"::1", 9000});
-  CHECK(config.LanesAddress() == onecopy::os::HostPort{"10.0.0.1", 9100});
+  CHECK(onecopy::os::ToString(config.LanesAddresses()) == "10.0.0.1:9100");
   CHECK(config.run_dir == "/tmp/east");
   CHECK(config.uid_domain == "lab");
   CHECK(config.insecure);
@@ -214,13 +214,13 @@ label = "ü"
   CHECK(config.tls.certificate == "/etc/east.pem");
   CHECK(config.tls.key == "/etc/east.key");
   REQUIRE(config.peers.size() == 5);
-  CHECK(config.peers.at("west").address == onecopy::os::HostPort{"10.0.0.2", 7701});
+  CHECK(onecopy::os::ToString(config.peers.at("west").addresses) == "10.0.0.2:7701");
   CHECK(config.peers.at("west").uid_domain == "lab");
-  CHECK(config.peers.at("north.lab-1").address->host == "north.example");
+  CHECK(config.peers.at("north.lab-1").addresses.front().host == "north.example");
   CHECK_FALSE(config.peers.at("north.lab-1").uid_domain.has_value());
   CHECK(config.peers.at("none").uid_domain == "");
-  CHECK_FALSE(config.peers.at("caller").address.has_value());
-  CHECK_FALSE(config.peers.at("gpu-?*").address.has_value());
+  CHECK(config.peers.at("caller").addresses.empty());
+  CHECK(config.peers.at("gpu-?*").addresses.empty());
   CHECK(config.peers.at("gpu-?*").uid_domain == "lab");
   CHECK(config.log_level == "debug");
   CHECK(config.log_format == LogFormat::kJournal);

@@ -31,6 +31,20 @@ std::string Wrong(const Overrides& overrides, Config config = Defaults(TestSchem
   return status.message();
 }
 
+// The defaults for node "east", with these flags.
+Config EastWith(const Overrides& overrides) {
+  Config config = Defaults(TestSchema());
+  config.name = "east";
+  REQUIRE_OK(Apply(overrides, config));
+  return config;
+}
+
+// Plain text at this address was refused.
+void CheckInsecure(const onecopy::Status& status, const std::string& address) {
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.message().find(address) == 0);
+}
+
 Overrides MetricsAt(const std::string& text) {
   Overrides overrides;
   overrides.metrics_listen = text;
@@ -62,16 +76,16 @@ address = "10.0.0.3:7701"
   REQUIRE_OK(Apply(overrides, config));
   CHECK(config.name == "ost");
   CHECK(config.listen.ToString() == "127.0.0.2:10");
-  CHECK(config.LanesAddress().ToString() == "127.0.0.2:20");
+  CHECK(onecopy::os::ToString(config.LanesAddresses()) == "127.0.0.2:20");
   CHECK(config.run_dir == "/run/b");
   CHECK(config.holder == "own");
   CHECK(config.texts.at("restart.holder") == "\"own\"");
   CHECK(config.uid_domain == "lab");
   REQUIRE(config.peers.size() == 3);
-  CHECK(config.peers.at("west").address->ToString() == "[::1]:7001");
+  CHECK(onecopy::os::ToString(config.peers.at("west").addresses) == "[::1]:7001");
   CHECK(config.peers.at("west").uid_domain == "lab");
-  CHECK(config.peers.at("north").address->ToString() == "10.0.0.3:7701");
-  CHECK(config.peers.at("south").address->ToString() == "south.example:7002");
+  CHECK(onecopy::os::ToString(config.peers.at("north").addresses) == "10.0.0.3:7701");
+  CHECK(onecopy::os::ToString(config.peers.at("south").addresses) == "south.example:7002");
 }
 
 TEST_CASE("without flags the file's values stay") {
@@ -89,15 +103,13 @@ TEST_CASE("a node that nobody has named has the host's name") {
 }
 
 TEST_CASE("the lanes listen beside the peers' port unless they are told otherwise") {
-  Config config = Defaults(TestSchema());
-  config.name = "east";
   Overrides overrides;
   overrides.listen = "127.0.0.9:65534";
-  REQUIRE_OK(Apply(overrides, config));
-  CHECK(config.LanesAddress().ToString() == "127.0.0.9:65535");
+  Config config = EastWith(overrides);
+  CHECK(onecopy::os::ToString(config.LanesAddresses()) == "127.0.0.9:65535");
   overrides.listen = "127.0.0.9:0";
   REQUIRE_OK(Apply(overrides, config));
-  CHECK(config.LanesAddress().ToString() == "127.0.0.9:0");
+  CHECK(onecopy::os::ToString(config.LanesAddresses()) == "127.0.0.9:0");
   overrides.lanes = "127.0.0.9:0";
   REQUIRE_OK(Apply(overrides, config));
   overrides.listen = "127.0.0.9:80";
@@ -134,19 +146,16 @@ TEST_CASE("flags can make a sound file wrong") {
 }
 
 TEST_CASE("plain text beyond this machine has to be allowed") {
-  Config config = Defaults(TestSchema());
   const std::string listen = GENERATE("0.0.0.0:7701", "10.0.0.1:7701", "[::]:7701",
                                       "[2001:db8::1]:7701", "east.example:7701");
   INFO(listen);
-  config.name = "east";
   Overrides overrides;
   overrides.listen = listen;
-  REQUIRE_OK(Apply(overrides, config));
+  const Config config = EastWith(overrides);
   const onecopy::Status status = CheckSecurity(config);
-  REQUIRE_FALSE(status.ok());
+  CheckInsecure(status, "listen is " + listen);
   CHECK(status.code() == Code::kFailedPrecondition);
   CHECK(status.reason() == reasons::kInsecure);
-  CHECK(status.message().find("listen is " + listen) == 0);
   CHECK(status.remedy().find("insecure = true") != std::string::npos);
 
   Config allowed = config;
@@ -164,12 +173,10 @@ TEST_CASE("on this machine plain text is no danger") {
 }
 
 TEST_CASE("peers beyond this machine hear plain text too") {
-  Config config = Defaults(TestSchema());
-  config.name = "east";
   Overrides overrides;
   overrides.peers = {"south=127.0.0.1:7702", "west=10.0.0.2:7701"};
-  REQUIRE_OK(Apply(overrides, config));
-  CHECK(CheckSecurity(config).message().find("the address of peer west is 10.0.0.2:7701") == 0);
+  Config config = EastWith(overrides);
+  CheckInsecure(CheckSecurity(config), "the address of peer west is 10.0.0.2:7701");
   config.insecure = true;
   CHECK(CheckSecurity(config).ok());
 }
@@ -220,10 +227,8 @@ TEST_CASE("what differs counts at once or waits, and is told with both values") 
 
 TEST_CASE("lanes beyond this machine are plain text too") {
   Config config = Defaults(TestSchema());
-  config.lanes = onecopy::os::HostPort{"10.0.0.1", 7702};
-  const onecopy::Status status = CheckSecurity(config);
-  REQUIRE_FALSE(status.ok());
-  CHECK(status.message().find("lanes is 10.0.0.1:7702") == 0);
+  config.lanes = {{"127.0.0.1", 7702}, {"10.0.0.1", 7702}};
+  CheckInsecure(CheckSecurity(config), "lanes is 10.0.0.1:7702");
 }
 
 TEST_CASE("metrics are served on loopback, elsewhere on loopback, or not at all") {

@@ -436,7 +436,13 @@ TEST_CASE("a daemon that does not do what its operator asked for says so") {
   facts.daemon.metrics =
       onecopy::Viability::No("IO_ERROR", "127.0.0.1:9464 is taken", "choose one");
   facts.daemon.draining = true;
+  CHECK(Diagnose(facts).Find("ADDRESS_SILENT") == nullptr);
+  facts.daemon.silent_addresses = {{"west", "10.0.2.2:7702"}};
   const Diagnosis diagnosis = Diagnose(facts);
+  const Finding* const silent = diagnosis.Find("ADDRESS_SILENT");
+  REQUIRE(silent != nullptr);
+  CHECK(silent->severity == Severity::kSlows);
+  CHECK(silent->evidence.find("west does not answer at 10.0.2.2:7702") != std::string::npos);
   const Finding* finding = diagnosis.Find("METRICS_NOT_SERVED");
   REQUIRE(finding != nullptr);
   CHECK(finding->severity == Severity::kNote);

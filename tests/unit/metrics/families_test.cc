@@ -89,6 +89,7 @@ TEST_CASE("figures become series with their labels") {
   figures.buffers.buffers[{"cuda", "GPU-5f", true}] = {2, 8192};
   figures.peers.by_state[NodeState::kConnected] = 1;
   figures.peers.peers.push_back({"west", true, 1.5, 7});
+  figures.peers.peers.back().silent_addresses = {"10.0.2.2:7702"};
   figures.probes[{"verbs", "west", "cuda-host"}] = 5e9;
   figures.quotas.push_back({"buffers", 2, 100, 1});
   const WallTime soon{std::chrono::seconds(1000)};
@@ -109,6 +110,7 @@ TEST_CASE("figures become series with their labels") {
   CHECK(page.Sum("onecopy_registered_bytes", {{"UUID", "GPU-5f"}, {"origin", "client"}}) == 8192);
   CHECK(page.Sum("onecopy_peer_connected", {{"peer", "west"}}) == 1);
   CHECK(page.Sum("onecopy_slow_transfers_total", {{"peer", "west"}}) == 7);
+  CHECK(page.Sum("onecopy_peer_silent_addresses", {{"peer", "west"}}) == 1);
   CHECK(page.Sum("onecopy_probe_bytes_per_second", {{"memory", "cuda-host"}}) == 5e9);
   CHECK(page.Sum("onecopy_quota_refusals_total", {{"what", "buffers"}}) == 1);
   CHECK(page.Sum("onecopy_certificate_expiry_timestamp_seconds") == 1000);

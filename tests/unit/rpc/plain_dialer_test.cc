@@ -39,9 +39,9 @@ class Listener {
   std::jthread speaker_;
 };
 
-Result<os::UniqueFd> Dial(PlainDialer& dialer) {
+Result<os::UniqueFd> Dial(PlainDialer& dialer, const std::string& where = "a-name:7701") {
   std::promise<Result<os::UniqueFd>> promise;
-  dialer.Dial("a-name:7701",
+  dialer.Dial(where,
               [&promise](Result<os::UniqueFd> outcome) { promise.set_value(std::move(outcome)); });
   return promise.get_future().get();
 }
@@ -56,6 +56,18 @@ TEST_CASE("a silent address keeps no other one of its name from being tried") {
   speaks.Speak();
   PlainDialer dialer(&Resolve);
   const Result<os::UniqueFd> connected = Dial(dialer);
+  INFO(connected.status().ToString());
+  REQUIRE(connected.ok());
+  CHECK(os::PeerAddress(connected->get())->ToString() == speaks.address().ToString());
+}
+
+TEST_CASE("of several addresses a silent one keeps no other one from being tried") {
+  Listener silent;
+  Listener speaks;
+  speaks.Speak();
+  PlainDialer dialer;
+  const Result<os::UniqueFd> connected =
+      Dial(dialer, os::ToString({silent.address(), speaks.address()}));
   INFO(connected.status().ToString());
   REQUIRE(connected.ok());
   CHECK(os::PeerAddress(connected->get())->ToString() == speaks.address().ToString());

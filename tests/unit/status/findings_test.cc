@@ -47,13 +47,16 @@ TEST_CASE("a node of which nothing is wrong has no finding") {
 TEST_CASE("each thing that is wrong has its finding, and what blocks comes first") {
   Figures figures = WithStatus();
   figures.draining = true;
-  figures.peers.peers = {
-      {.name = "north",
-       .state = NodeState::kDisconnected,
-       .reason = "CERT_REJECTED",
-       .detail = "why"},
-      {.name = "south", .connected = true, .state = NodeState::kDraining},
-      {.name = "west", .connected = true, .slow_transfers = 2, .state = NodeState::kConnected}};
+  figures.peers.peers = {{.name = "north",
+                          .state = NodeState::kDisconnected,
+                          .reason = "CERT_REJECTED",
+                          .detail = "why"},
+                         {.name = "south", .connected = true, .state = NodeState::kDraining},
+                         {.name = "west",
+                          .connected = true,
+                          .slow_transfers = 2,
+                          .state = NodeState::kConnected,
+                          .silent_addresses = {"10.0.2.2:7702"}}};
   figures.slow_transfers_inside = 1;
   figures.quotas = {{"buffers", 91, 100, 5}};
   figures.receive_slots = {32, 0, 3, 7, {}};
@@ -67,9 +70,9 @@ TEST_CASE("each thing that is wrong has its finding, and what blocks comes first
   const std::vector<Finding> findings = FindingsOf(
       {.figures = &figures, .log_records_dropped = 1, .audit_records_dropped = 2, .now = kFoundAt});
   for (const char* code :
-       {"NODE_DRAINS", "CERT_REJECTED", "PEER_DRAINS", "SLOW_TRANSFERS", "QUOTA_NEARLY_USED",
-        "SLOTS_WAITED_FOR", "CERTIFICATE_EXPIRES", "CERTIFICATE_EXPIRED", "NO_RDMA_DEVICE",
-        "LOG_RECORDS_DROPPED", "AUDIT_RECORDS_DROPPED"}) {
+       {"NODE_DRAINS", "CERT_REJECTED", "PEER_DRAINS", "ADDRESS_SILENT", "SLOW_TRANSFERS",
+        "QUOTA_NEARLY_USED", "SLOTS_WAITED_FOR", "CERTIFICATE_EXPIRES", "CERTIFICATE_EXPIRED",
+        "NO_RDMA_DEVICE", "LOG_RECORDS_DROPPED", "AUDIT_RECORDS_DROPPED"}) {
     CAPTURE(code);
     const Finding* const finding = Find(findings, code);
     REQUIRE(finding != nullptr);
@@ -78,7 +81,7 @@ TEST_CASE("each thing that is wrong has its finding, and what blocks comes first
     // A page without login names no files.
     CHECK(finding->evidence.find("/secret") == std::string::npos);
   }
-  CHECK(findings.size() == 12);
+  CHECK(findings.size() == 13);
   CHECK(std::is_sorted(findings.begin(), findings.end(),
                        [](const Finding& a, const Finding& b) { return a.severity < b.severity; }));
   CHECK(Find(findings, "CERT_REJECTED")->evidence == "node north: why");

@@ -101,17 +101,19 @@ TEST_CASE("an offer is read as it was written, and refused where it is none") {
 }
 
 TEST_CASE("an answer is read as it was written, and refused where it is none") {
-  Answer answer{{kHighest, 1}, 16, 65535, true, true, "fe80::1%eth0"};
-  for (const std::string& host : {std::string(), answer.host, std::string(256, 'h')}) {
-    answer.host = host;
+  Answer answer{{kHighest, 1}, 16, true, true, {}};
+  using Addresses = std::vector<os::HostPort>;
+  for (const Addresses& addresses :
+       {Addresses{{"", 65535}}, Addresses{{"fe80::1%eth0", 1}},
+        Addresses{{"10.0.0.1", 7702}, {"fd00::1", 7703}}, Addresses{{std::string(512, 'h'), 1}}}) {
+    answer.addresses = addresses;
     const Result<Answer> read = DecodeAnswer(Encode(answer));
     REQUIRE_OK(read);
     CHECK(read->token == answer.token);
     CHECK(read->lanes == answer.lanes);
-    CHECK(read->port == answer.port);
     CHECK(read->encrypted);
     CHECK(read->by_kernel);
-    CHECK(read->host == host);
+    CHECK(read->addresses == addresses);
   }
   Answer few = answer;
   few.lanes = 0;
@@ -119,8 +121,16 @@ TEST_CASE("an answer is read as it was written, and refused where it is none") {
   many.lanes = kMaxLanes + 1;
   std::string flags = Encode(answer);
   flags[26] = 4;
-  for (const std::string& bad : {std::string(), Encode(answer).substr(0, 27), std::string(60, 'x'),
-                                 flags, Encode(few), Encode(many), Encode(answer) + "h"}) {
+  Answer crowd = answer;
+  crowd.addresses.clear();
+  for (uint16_t port = 0; port <= kMaxLaneAddresses; ++port) {
+    crowd.addresses.push_back({"h", port});
+  }
+  const std::string head = Encode(answer).substr(0, 28);
+  for (const std::string& bad :
+       {std::string(), head.substr(0, 27), std::string(60, 'x'), flags, Encode(few), Encode(many),
+        Encode(answer) + "h", Encode(crowd), head + ",", head + "a:1,", head + ",a:1",
+        head + "a:1,b", head + "a:1,a:1", head + "a:1,b:65536"}) {
     CHECK(DecodeAnswer(bad).status().code() == Code::kInvalidArgument);
   }
 }

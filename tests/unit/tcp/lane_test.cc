@@ -55,7 +55,7 @@ class Owner final : public LaneOwner {
     reported[tag] = copied;
     Tell(reported.size());
   }
-  void LaneFailed(unsigned, Status status) override {
+  void LaneFailed(std::shared_ptr<Lane>, Status status) override {
     failure = std::move(status);
     done.release();
   }

@@ -21,7 +21,7 @@ constexpr uint64_t kKept = uint64_t{64} << 10;
 Result<std::unique_ptr<Link>> MakeTcp(const std::string& node, const std::string& zero_copy) {
   Backend<Link> tcp = tcp::Describe();
   BackendContext context{node, Settings(tcp.settings), {}, {}};
-  context.lanes = "127.0.0.1:0";
+  context.lanes = {"127.0.0.1:0"};
   context.settings.Set("lanes", int64_t{1});
   context.settings.Set("threads", int64_t{1});
   context.settings.Set("zero_copy", zero_copy);

@@ -22,7 +22,7 @@ constexpr uint64_t kVoidPiece = uint64_t{4} << 20;
 std::unique_ptr<Link> MakeLink(const std::string& node) {
   Backend<Link> tcp = tcp::Describe();
   BackendContext context{node, Settings(tcp.settings), {}, {}};
-  context.lanes = "127.0.0.1:0";
+  context.lanes = {"127.0.0.1:0"};
   context.settings.Set("lanes", int64_t{1});
   context.settings.Set("threads", int64_t{1});
   context.settings.Set("control_threads", int64_t{0});

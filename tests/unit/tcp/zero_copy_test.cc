@@ -235,7 +235,7 @@ TEST_CASE("a get says what its owner's kernel did, also where that is known only
   const auto make = [](const std::string& node) {
     Backend<Link> backend = Describe();
     BackendContext context{node, Settings(backend.settings), {}, {}};
-    context.lanes = "127.0.0.1:0";
+    context.lanes = {"127.0.0.1:0"};
     context.settings.Set("lanes", int64_t{2});
     context.settings.Set("zero_copy", std::string("always"));
     auto link = backend.create(context);
@@ -271,7 +271,7 @@ TEST_CASE("a get says what its owner's kernel did, also where that is known only
 TEST_CASE("a setting that means nothing is refused, with what there is") {
   Backend<Link> backend = Describe();
   BackendContext context{"here", Settings(backend.settings), {}, {}};
-  context.lanes = "127.0.0.1:0";
+  context.lanes = {"127.0.0.1:0"};
   context.settings.Set("zero_copy", std::string("on"));
   const auto link = backend.create(context);
   REQUIRE_FALSE(link.ok());

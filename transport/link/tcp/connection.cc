@@ -8,6 +8,7 @@
 #include "onecopy/reasons.h"
 #include "transport/link/tcp/encryption.h"
 #include "transport/os/host_port.h"
+#include "transport/os/silence.h"
 
 namespace onecopy::tcp {
 namespace {
@@ -24,6 +25,11 @@ constexpr uint64_t kTransfersAtFullSpeed = 2;
 constexpr uint64_t kLessWhileCompeting = 4;  // 8 halves the others' wait, and costs bulk 15 %
 constexpr std::chrono::milliseconds kFar{1};
 constexpr size_t kMaxStepLists = 64;
+// Of an owner with several addresses a silent one is left sooner than one would give up the only
+// one. With the lane of messages goes the connection, and its transfers begin again where they
+// were.
+constexpr std::chrono::seconds kLaneSilence{3};
+constexpr std::chrono::seconds kMessagesSilence{5};
 // The daemon's memory for bytes that it has encrypted, or not decrypted yet.
 constexpr const char* kSealed = "tls";
 
@@ -46,7 +52,8 @@ TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
       exports_(home),
       lane_infos_(options_.data_lanes),
       lanes_(options_.data_lanes + 1),
-      asked_(options_.data_lanes + 1) {
+      asked_(options_.data_lanes + 1),
+      ends_(options_.data_lanes + 1) {
   for (size_t i = 0; i <= options_.data_lanes; ++i) waiting_.emplace_back(kFairTurnBytes);
 }
 
@@ -54,29 +61,55 @@ void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, LaneSocket s
                                bool send_welcome) {
   InHome([self = shared_from_this(), index, &loop, socket = std::move(socket),
           send_welcome]() mutable {
-    if (self->ending() || self->lanes_[index] != nullptr) return;
+    if (self->ending()) return;
+    const bool several = self->options_.several_addresses;
+    if (const std::shared_ptr<Lane> old = self->lanes_[index]; old != nullptr) {
+      if (!several || index == 0 || !send_welcome) return;
+      old->loop().Post([old] { old->Close(Cancelled()); });
+      --self->attached_;
+    }
     if (index > 0) LimitBuffers(socket.fd(), self->options_.socket_buffer_bytes);
-    const auto peer = os::PeerAddress(socket.fd());
-    const auto local = os::LocalAddress(socket.fd());
-    if (index > 0 && peer.ok() && local.ok()) {
-      // Traffic to an address of this machine goes through its loopback device, whatever the
-      // address.
-      const bool loopback = !os::InterfaceOf(peer->host).empty();
-      self->loopback_ |= loopback;
-      self->lane_infos_[index - 1] = {loopback ? "lo" : os::InterfaceOf(local->host),
-                                      peer->ToString()};
-    }
-    if (index > 0) self->far_ |= socket.round_trip() > kFar;
-    if (index > 0 && socket.encrypted()) {
-      self->encryption_ = EncryptionText(socket.cipher(), self->options_.owner_by_kernel,
-                                         self->options_.own_by_kernel);
-    }
+    if (several) os::LimitSilence(socket.fd(), index > 0 ? kLaneSilence : kMessagesSilence);
+    if (index > 0 && !self->handed_out_) self->Describe(index, socket);
     self->lanes_[index] =
         std::make_shared<Lane>(index, loop, std::move(socket), self->options_.zero_copy);
     ++self->attached_;
-    loop.Post(
-        [self, lane = self->lanes_[index], send_welcome] { lane->Start(self, send_welcome); });
+    // Before anything is asked of it.
+    auto start = [self, lane = self->lanes_[index], send_welcome] {
+      lane->Start(self, send_welcome);
+    };
+    if (loop.InThread()) {
+      start();
+    } else {
+      loop.Post(std::move(start));
+    }
+    self->Pump();
   });
+}
+
+void TcpConnection::Describe(uint32_t index, const LaneSocket& socket) {
+  const auto peer = os::PeerAddress(socket.fd());
+  const auto local = os::LocalAddress(socket.fd());
+  if (peer.ok() && local.ok()) {
+    // Traffic to an address of this machine goes through its loopback device, whatever the
+    // address.
+    const bool loopback = !os::InterfaceOf(peer->host).empty();
+    loopback_ |= loopback;
+    lane_infos_[index - 1] = {loopback ? "lo" : os::InterfaceOf(local->host), peer->ToString()};
+  }
+  far_ |= socket.round_trip() > kFar;
+  if (socket.encrypted()) {
+    encryption_ = EncryptionText(socket.cipher(), options_.owner_by_kernel, options_.own_by_kernel);
+  }
+}
+
+void TcpConnection::NameLane(uint32_t index, LaneInfo info) {
+  lane_infos_[index - 1] = std::move(info);
+}
+
+bool TcpConnection::AnyDataLane() const {
+  return std::any_of(lanes_.begin() + 1, lanes_.end(),
+                     [](const auto& lane) { return lane != nullptr; });
 }
 
 void TcpConnection::ExpectLanesWithin(os::Clock::duration limit) {
@@ -84,6 +117,7 @@ void TcpConnection::ExpectLanesWithin(os::Clock::duration limit) {
     self->home().RunAfter(limit, [weak = std::weak_ptr(self)] {
       const auto self = weak.lock();
       if (self == nullptr || self->attached_ == self->lanes_.size()) return;
+      if (self->options_.several_addresses && self->HasLane(0) && self->AnyDataLane()) return;
       self->Shut({Code::kUnavailable, reasons::kLinkDown,
                   "node " + self->peer() + " did not connect its tcp lanes in time"},
                  false);
@@ -102,6 +136,11 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
       static_cast<size_t>(request.lane) >= lane_infos_.size()) {
     refused = {Code::kInvalidArgument, reasons::kBadArgument,
                "the read names a lane that this tcp connection does not have"};
+  } else if (request.lane != GetRequest::kAnyLane && !ending() &&
+             !HasLane(static_cast<uint32_t>(request.lane) + 1)) {
+    refused = {Code::kUnavailable, reasons::kLinkDown,
+               "node " + peer() + " does not answer at " +
+                   lane_infos_[static_cast<size_t>(request.lane)].peer};
   }
   if (!refused.ok()) {
     return home().Post([done = std::move(done), refused]() mutable { done(refused, nullptr, 0); });
@@ -115,11 +154,11 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
                   StepsOf(key->memory, *request.into.region),
                   std::move(done)};
   // Where nothing waits it goes at once.
-  const unsigned lane = !waiting_[queue].empty() ? 0
-                        : queue == 0             ? LeastLoaded()
-                        : HasRoom(queue)         ? static_cast<unsigned>(queue)
-                                                 : 0;
-  if (lane != 0) return Ask(std::move(waiting), lane);
+  const unsigned lane = !waiting_[queue].empty() || (queue == 0 && !lost_.empty()) ? 0
+                        : queue == 0     ? LaneFor(request.into.bytes)
+                        : HasRoom(queue) ? static_cast<unsigned>(queue)
+                                         : 0;
+  if (lane != 0) return Ask(std::move(waiting), lane, queue != 0);
   waiting_[queue].Push(request.flow, request.channel, request.into.bytes + kGetCostBytes,
                        std::move(waiting));
 }
@@ -127,50 +166,73 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
 void TcpConnection::Pump() {
   if (ending()) return;
   for (unsigned lane = 1; lane < waiting_.size(); ++lane) {
-    while (!waiting_[lane].empty() && HasRoom(lane)) Ask(waiting_[lane].Pop(), lane);
+    while (!waiting_[lane].empty() && HasRoom(lane)) Ask(waiting_[lane].Pop(), lane, true);
   }
-  while (!waiting_[0].empty()) {
-    const unsigned lane = LeastLoaded();
+  while (!lost_.empty() || !waiting_[0].empty()) {
+    const unsigned lane = LaneFor(lost_.empty() ? options_.chunk_bytes : lost_.front().into.bytes);
     if (lane == 0) return;
-    Ask(waiting_[0].Pop(), lane);
+    if (lost_.empty()) {
+      Ask(waiting_[0].Pop(), lane, false);
+    } else {
+      Waiting again = std::move(lost_.front());
+      lost_.pop_front();
+      Ask(std::move(again), lane, false);
+    }
   }
 }
 
-void TcpConnection::Ask(Waiting waiting, unsigned lane) {
-  asked_[lane].bytes += waiting.into.bytes;
-  ++asked_[lane].gets;
-  FrameHeader get = waiting.get;
-  get.tag = next_tag_++;
-  gets_.emplace(get.tag, Outstanding{waiting.channel, lane, waiting.into.bytes,
-                                     std::move(waiting.steps), std::move(waiting.done)});
+void TcpConnection::Ask(Waiting waiting, unsigned lane, bool named) {
+  asked_[lane].Asked(waiting.into.bytes, Now());
+  const FrameHeader get = [&] {
+    waiting.get.tag = next_tag_++;
+    return waiting.get;
+  }();
+  Span into = options_.several_addresses ? waiting.into : std::move(waiting.into);
+  gets_.emplace(get.tag, Outstanding{std::move(waiting), lane, named});
   const std::shared_ptr<Lane>& to = lanes_[lane];
-  if (to->loop().InThread()) return to->Get(get, std::move(waiting.into));
-  to->loop().Post([to, get, into = std::move(waiting.into)] { to->Get(get, into); });
+  if (to->loop().InThread()) return to->Get(get, std::move(into));
+  to->loop().Post([to, get, into = std::move(into)] { to->Get(get, into); });
 }
 
 bool TcpConnection::HasRoom(unsigned lane) const {
   const uint64_t most = kTransfersAtFullSpeed * options_.gets_per_lane * options_.chunk_bytes;
   const bool less = competition_.on() && !far_;
-  return asked_[lane].gets < kMaxGetsAsked &&
-         asked_[lane].bytes < (less ? most / kLessWhileCompeting : most);
+  return HasLane(lane) && asked_[lane].gets() < kMaxGetsAsked &&
+         asked_[lane].bytes() < (less ? most / kLessWhileCompeting : most);
 }
 
-// Of those that are equal, the one whose turn it is: they share the work evenly.
-unsigned TcpConnection::LeastLoaded() {
+os::Clock::time_point TcpConnection::Now() const {
+  return options_.several_addresses ? os::Clock::now() : os::Clock::time_point();
+}
+
+// Of those that are equal, the one whose turn it is: they share the work evenly. Lanes to one
+// address are equal; those to several may be of networks that are not, and of which nothing is
+// known are taken for the fastest.
+unsigned TcpConnection::LaneFor(uint64_t bytes) {
   const auto lanes = static_cast<unsigned>(lane_infos_.size());
-  unsigned least = 0;
+  const os::Clock::time_point now = Now();
+  double fastest = 0;
+  if (options_.several_addresses) {
+    for (const LaneLoad& load : asked_) fastest = std::max(fastest, load.RateAt(now));
+  }
+  unsigned soonest = 0;
+  double least = 0;
   for (unsigned i = 0; i < lanes; ++i) {
     const unsigned lane = (last_lane_ + i) % lanes + 1;
     if (!HasRoom(lane)) continue;
-    if (least == 0 || asked_[lane].bytes < asked_[least].bytes) least = lane;
+    double wait = static_cast<double>(asked_[lane].bytes() + bytes);
+    const double rate = fastest > 0 ? asked_[lane].RateAt(now) : 0;
+    if (rate > 0) wait *= fastest / rate;
+    if (soonest != 0 && wait >= least) continue;
+    soonest = lane;
+    least = wait;
   }
-  if (least != 0) last_lane_ = least;
-  return least;
+  if (soonest != 0) last_lane_ = soonest;
+  return soonest;
 }
 
 void TcpConnection::MakeRoom(unsigned lane, uint64_t bytes) {
-  asked_[lane].bytes -= bytes;
-  --asked_[lane].gets;
+  asked_[lane].Brought(bytes, Now());
   Pump();
 }
 
@@ -188,15 +250,16 @@ void TcpConnection::EndGet(uint64_t tag, Status status, bool report_follows) {
     if (status.ok()) status = Cancelled();
   } else if (status.ok() && report_follows && !found->second.copied) {
     found->second.landed = true;
-    return MakeRoom(found->second.lane, found->second.bytes);
+    found->second.asked.into.region.reset();
+    return MakeRoom(found->second.lane, found->second.asked.get.bytes);
   }
   const auto node = gets_.extract(found);
   Outstanding& get = node.mapped();
-  MakeRoom(get.lane, get.bytes);
+  MakeRoom(get.lane, get.asked.get.bytes);
   // A lane does not know whose it is; why() says it already.
   if (!status.ok() && !ending()) status = status.WithContext("connection with node " + peer());
   const bool left = report_follows && !get.copied.value_or(true);
-  get.done(std::move(status), left ? get.steps.left : get.steps.copied, get.lane - 1);
+  get.End(std::move(status), left ? get.asked.steps.left : get.asked.steps.copied);
 }
 
 void TcpConnection::BodySent(uint64_t tag, bool copied) {
@@ -215,13 +278,19 @@ void TcpConnection::ReportArrived(uint64_t tag, bool copied) {
   }
   const auto node = gets_.extract(found);
   Outstanding& get = node.mapped();
-  get.done(OkStatus(), copied ? get.steps.copied : get.steps.left, get.lane - 1);
+  get.End(OkStatus(), copied ? get.asked.steps.copied : get.asked.steps.left);
+}
+
+// Where others go on, all that the lane had is seen to once it has said that it failed.
+void TcpConnection::GetLost(unsigned lane, uint64_t tag, Status why) {
+  if (options_.several_addresses) return;
+  GetEnded(lane, tag, std::move(why), false);
 }
 
 void TcpConnection::GetAbandoned(unsigned, uint64_t tag) {
   InHome([self = shared_from_this(), tag] {
     auto node = self->gets_.extract(tag);
-    if (!node.empty()) node.mapped().done(Cancelled(), nullptr, node.mapped().lane - 1);
+    if (!node.empty()) node.mapped().End(Cancelled(), nullptr);
   });
 }
 
@@ -236,16 +305,27 @@ void TcpConnection::CancelNow(ChannelId channel) {
       get.done(Cancelled(), nullptr, 0);
     }
   }
+  std::deque<Waiting> lost;
+  lost.swap(lost_);
+  for (Waiting& get : lost) {
+    if (get.channel != channel) {
+      lost_.push_back(std::move(get));
+      continue;
+    }
+    get.into.region.reset();
+    get.done(Cancelled(), nullptr, 0);
+  }
   std::map<unsigned, std::vector<uint64_t>> by_lane;
   std::vector<uint64_t> landed;
   for (auto& [tag, get] : gets_) {
-    if (get.channel != channel) continue;
+    if (get.asked.channel != channel) continue;
     get.cancelled = true;
+    get.asked.into.region.reset();
     (get.landed ? landed : by_lane[get.lane]).push_back(tag);
   }
   for (const uint64_t tag : landed) {
     auto node = gets_.extract(tag);
-    if (!node.empty()) node.mapped().done(Cancelled(), nullptr, node.mapped().lane - 1);
+    if (!node.empty()) node.mapped().End(Cancelled(), nullptr);
   }
   for (auto& [index, tags] : by_lane) {
     const std::shared_ptr<Lane> lane = lanes_[index];
@@ -339,7 +419,63 @@ void TcpConnection::MessageArrived(uint64_t channel, std::span<const std::byte> 
   Deliver(channel, message);
 }
 
-void TcpConnection::LaneFailed(unsigned, Status status) { Close(std::move(status)); }
+void TcpConnection::LaneFailed(std::shared_ptr<Lane> lane, Status status) {
+  if (!options_.several_addresses || lane->index() == 0) return Close(std::move(status));
+  InHome([self = shared_from_this(), lane = std::move(lane), status = std::move(status)] {
+    self->LaneEnded(lane, status);
+  });
+}
+
+void TcpConnection::LaneEnded(const std::shared_ptr<Lane>& lane, const Status& why) {
+  const unsigned index = lane->index();
+  if (ending() || lanes_[index] != lane) return;
+  ++ends_[index].count;
+  ends_[index].bytes_received += lane->ReadCounters().bytes_received;
+  lanes_[index].reset();
+  --attached_;
+  asked_[index] = {};
+  if (!AnyDataLane()) return Shut(why, false);
+  std::vector<Outstanding> over;
+  for (auto one = gets_.begin(); one != gets_.end();) {
+    if (one->second.lane != index) {
+      ++one;
+      continue;
+    }
+    Outstanding& get = one->second;
+    if (get.landed || get.cancelled || get.named) {
+      over.push_back(std::move(get));
+    } else {
+      lost_.push_back(std::move(get.asked));
+    }
+    one = gets_.erase(one);
+  }
+  for (Outstanding& get : over) {
+    // What has landed waited for a report of how it was sent: the longer way is claimed.
+    get.End(get.cancelled ? Cancelled() : get.landed ? OkStatus() : why, get.asked.steps.copied);
+  }
+  for (Waiting& get : waiting_[index].TakeAll()) {
+    get.into.region.reset();
+    get.done(why, nullptr, 0);
+  }
+  if (lane_ended_) lane_ended_(index, why);
+  Pump();
+}
+
+void TcpConnection::AddressIs(const std::string& address, const Status& why) {
+  if (why.ok()) {
+    silent_.erase(address);
+  } else {
+    silent_[address] = why;
+  }
+  if (address_changed_) address_changed_(address, why);
+}
+
+void TcpConnection::OnAddress(AddressChanged changed) {
+  InHome([self = shared_from_this(), changed = std::move(changed)]() mutable {
+    self->address_changed_ = std::move(changed);
+    for (const auto& [address, why] : self->silent_) self->address_changed_(address, why);
+  });
+}
 
 void TcpConnection::Shut(const Status& reason, bool /*tell_peer*/) {
   if (!BeginEnd(reason)) return;
@@ -359,7 +495,11 @@ void TcpConnection::Shut(const Status& reason, bool /*tell_peer*/) {
 // left was asked of a lane that had closed already.
 void TcpConnection::LaneClosed() {
   if (--open_lanes_ > 0) return;
-  for (auto& [tag, get] : std::exchange(gets_, {})) get.done(why(), nullptr, get.lane - 1);
+  for (auto& [tag, get] : std::exchange(gets_, {})) get.End(why(), nullptr);
+  for (Waiting& get : std::exchange(lost_, {})) {
+    get.into.region.reset();
+    get.done(why(), nullptr, 0);
+  }
   for (FairQueue<Waiting>& queue : waiting_) {
     for (Waiting& get : queue.TakeAll()) {
       get.into.region.reset();
@@ -383,13 +523,21 @@ void TcpConnection::Evidence(
     gathering->missing = self->options_.data_lanes;
     gathering->counters.resize(self->options_.data_lanes);
     for (uint32_t i = 1; i <= self->options_.data_lanes; ++i) {
+      const std::string name = "lane " + std::to_string(i);
+      const LaneEnds& ends = self->ends_[i];
+      if (ends.count > 0) gathering->counters.emplace_back(name + " ended", ends.count);
+      const auto gathered = [gathering, i, name, before = ends.bytes_received](uint64_t received) {
+        gathering->counters[i - 1] = {name + " bytes received", before + received};
+        if (--gathering->missing == 0) gathering->done(std::move(gathering->counters));
+      };
       const std::shared_ptr<Lane> lane = self->lanes_[i];
-      lane->loop().Post([self, lane, gathering, i] {
-        const uint64_t received = lane->ReadCounters().bytes_received;
-        self->home().Post([gathering, i, received] {
-          gathering->counters[i - 1] = {"lane " + std::to_string(i) + " bytes received", received};
-          if (--gathering->missing == 0) gathering->done(std::move(gathering->counters));
-        });
+      if (lane == nullptr) {
+        self->home().Post([gathered] { gathered(0); });
+        continue;
+      }
+      lane->loop().Post([self, lane, gathered] {
+        self->home().Post(
+            [gathered, received = lane->ReadCounters().bytes_received] { gathered(received); });
       });
     }
   });

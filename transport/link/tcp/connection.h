@@ -1,7 +1,10 @@
-// A connection made of sockets: lane 0 carries messages, the others carry what is got.
+// A connection made of sockets: lane 0 carries messages, the others carry what is got. Where these
+// go to several addresses of the owner, one that ends ends alone: what it was asked for the others
+// are asked for.
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +17,7 @@
 #include "transport/core/link_connection.h"
 #include "transport/link/tcp/exports.h"
 #include "transport/link/tcp/lane.h"
+#include "transport/link/tcp/lane_load.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::tcp {
@@ -26,6 +30,7 @@ struct ConnectionOptions {
   unsigned gets_per_lane = 2;
   uint64_t socket_buffer_bytes = 0;  // 0: the kernel's choice
   ZeroCopyUse zero_copy = ZeroCopyUse::kOff;
+  bool several_addresses = false;  // of the owner
   bool encrypted = false;
   bool own_by_kernel = false;    // where it is encrypted: who does so at this end,
   bool owner_by_kernel = false;  // and, for a reader, at the owner's
@@ -36,11 +41,25 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
  public:
   TcpConnection(ConnectionOptions options, os::EventLoop& home);
 
-  // Any thread: a socket that has been greeted becomes lane `index`, served by `loop`; it is closed
-  // when there is such a lane already.
+  // Any thread: a socket that has been greeted becomes lane `index`, served by `loop`. If there is
+  // such a lane already the socket is closed; a data lane of an owner with several addresses is
+  // replaced by it, as the reader found it to have ended.
   void AttachLane(uint32_t index, os::EventLoop& loop, LaneSocket socket, bool send_welcome);
-  // Any thread: closes the connection unless all lanes are attached after `limit`.
+  // Any thread: closes the connection unless all lanes are attached after `limit`; with several
+  // addresses, unless the first and one of the others are.
   void ExpectLanesWithin(os::Clock::duration limit);
+
+  // Reader, home thread. Describes lanes that are not attached when the connection is handed out:
+  // from then on nothing that others read of the lanes changes.
+  void NameLane(uint32_t index, LaneInfo info);
+  void HandOut() { handed_out_ = true; }
+  bool HasLane(uint32_t index) const { return lanes_[index] != nullptr; }
+  // A data lane has ended, and the connection has not; set once.
+  void OnLaneEnded(UniqueFunction<void(uint32_t index, const Status& why)> ended) {
+    lane_ended_ = std::move(ended);
+  }
+  // See Connection::OnAddress.
+  void AddressIs(const std::string& address, const Status& why);
 
   const std::vector<LaneInfo>& lanes() const override { return lane_infos_; }
   LinkAccess Access(const RemoteKey&, const Region&) const override {
@@ -58,14 +77,16 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   void EndLoan(const RemoteKey& key, Task done) override;
   void Release(const RemoteKey&) override {}  // this end keeps nothing of a key
   void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override;
+  void OnAddress(AddressChanged changed) override;
 
   void GetEnded(unsigned lane, uint64_t tag, Status status, bool report_follows) override;
+  void GetLost(unsigned lane, uint64_t tag, Status why) override;
   void GetAbandoned(unsigned lane, uint64_t tag) override;
   void Discarded(unsigned lane, uint64_t bytes) override;
   void MessageArrived(uint64_t channel, std::span<const std::byte> message) override;
   void BodySent(uint64_t tag, bool copied) override;
   void ReportArrived(uint64_t tag, bool copied) override;
-  void LaneFailed(unsigned lane, Status status) override;
+  void LaneFailed(std::shared_ptr<Lane> lane, Status status) override;
   const Exports& exports() const override { return exports_; }
 
  private:
@@ -84,19 +105,23 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
     GetDone done;
   };
   struct Outstanding {
-    ChannelId channel = 0;
+    Waiting asked;  // its `into` only where it may have to be asked for again
     unsigned lane = 0;
-    uint64_t bytes = 0;
-    GetSteps steps;
-    GetDone done;
+    bool named = false;               // that lane was asked for
     bool landed = false;              // and waits for the owner's report
     bool cancelled = false;           // and waits for its lane, not for a report
     std::optional<bool> copied = {};  // the report, where it came first
+
+    void End(Status status, const StepList& steps) {
+      asked.into.region.reset();
+      asked.done(std::move(status), steps, lane - 1);
+    }
   };
-  // What was asked for on a lane and has not come yet, also for gets that were abandoned.
-  struct Asked {
-    uint64_t bytes = 0;
-    size_t gets = 0;
+
+  // Lanes that were this one and have ended.
+  struct LaneEnds {
+    uint64_t count = 0;
+    uint64_t bytes_received = 0;
   };
 
   friend class LinkConnection;
@@ -108,13 +133,19 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   Result<RemoteKey> ExportNow(const Span& span);
   // Asks for what waits, as far as there is room.
   void Pump();
-  void Ask(Waiting waiting, unsigned lane);
+  void Ask(Waiting waiting, unsigned lane, bool named);
   bool HasRoom(unsigned lane) const;
-  unsigned LeastLoaded();  // a payload lane with room, counted from 1; 0: there is none
+  // The payload lane with room that would bring so many bytes first, counted from 1; 0: there is
+  // none.
+  unsigned LaneFor(uint64_t bytes);
+  os::Clock::time_point Now() const;  // where it matters how fast a lane is
   void EndGet(uint64_t tag, Status status, bool report_follows);
   void MakeRoom(unsigned lane, uint64_t bytes);
   GetSteps StepsOf(const std::string& owner_memory, const Region& into);
   void LaneClosed();
+  void LaneEnded(const std::shared_ptr<Lane>& lane, const Status& why);
+  void Describe(uint32_t index, const LaneSocket& socket);
+  bool AnyDataLane() const;
 
   const ConnectionOptions options_;
   Exports exports_;
@@ -126,11 +157,17 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   // Home thread only.
   std::vector<std::shared_ptr<Lane>> lanes_;  // null until attached
   uint32_t attached_ = 0;
+  bool handed_out_ = false;
+  UniqueFunction<void(uint32_t, const Status&)> lane_ended_;
+  AddressChanged address_changed_;
+  std::map<std::string, Status> silent_;  // addresses that carry nothing
   std::unordered_map<uint64_t, Outstanding> gets_;
   std::vector<FairQueue<Waiting>> waiting_;  // of any lane first, then of each
-  std::vector<Asked> asked_;                 // by lane
+  std::deque<Waiting> lost_;                 // with a lane, of any lane; they go first
+  std::vector<LaneLoad> asked_;              // by lane, also for gets that were abandoned
+  std::vector<LaneEnds> ends_;               // by lane
   Competition competition_;                  // whose gets come
-  unsigned last_lane_ = 0;                   // that LeastLoaded() chose
+  unsigned last_lane_ = 0;                   // that LaneFor() chose
   uint64_t next_tag_ = 1;
   std::map<std::pair<std::string, std::string>, GetSteps> steps_;
   bool loopback_ = false;  // the wire never leaves the machine

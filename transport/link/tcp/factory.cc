@@ -101,7 +101,10 @@ Backend<Link> Describe() {
     const Settings& settings = context.settings;
     LinkOptions options;
     options.node = context.node;
-    ONECOPY_ASSIGN_OR_RETURN(options.listen, os::ParseHostPort(context.lanes));
+    for (const std::string& lanes : context.lanes) {
+      ONECOPY_ASSIGN_OR_RETURN(os::HostPort listen, os::ParseHostPort(lanes));
+      options.listen.push_back(std::move(listen));
+    }
     options.lanes = static_cast<uint32_t>(settings.Integer("lanes"));
     if (options.lanes == 0) options.lanes = DefaultLanes();
     options.threads = static_cast<unsigned>(settings.Integer("threads"));

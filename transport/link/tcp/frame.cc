@@ -1,6 +1,8 @@
 #include "transport/link/tcp/frame.h"
 
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include "onecopy/reasons.h"
 #include "transport/core/link.h"
@@ -63,8 +65,9 @@ bool IsKind(uint8_t number) {
 }
 
 constexpr size_t kOfferBytes = 12;
-constexpr size_t kAnswerBytes = 28;  // before the host
+constexpr size_t kAnswerBytes = 28;  // before the host, or the list of addresses
 constexpr size_t kMaxNameBytes = 256;
+constexpr size_t kMaxAddressBytes = 64;
 
 // In an offer, and in an answer.
 constexpr uint32_t kCanEncrypt = 1;
@@ -126,26 +129,34 @@ std::string Encode(const Answer& answer) {
   Append(text, answer.token.high);
   Append(text, answer.token.low);
   Append(text, answer.lanes);
-  Append(text, answer.port);
+  Append(text, answer.addresses.front().port);
   Append(text, static_cast<uint16_t>((answer.encrypted ? kEncrypted : 0) |
                                      (answer.by_kernel ? kByKernel : 0)));
-  return text + answer.host;
+  const bool one = answer.addresses.size() == 1;
+  return text + (one ? answer.addresses.front().host : os::ToString(answer.addresses));
 }
 
 Result<Answer> DecodeAnswer(const std::string& text) {
-  if (text.size() < kAnswerBytes || text.size() > kAnswerBytes + kMaxNameBytes ||
+  if (text.size() < kAnswerBytes ||
+      text.size() > kAnswerBytes + kMaxLaneAddresses * kMaxAddressBytes ||
       Take<uint32_t>(Bytes(text)) != kMagic) {
     return Malformed("answer");
   }
   Answer answer;
   answer.token = {Take<uint64_t>(Bytes(text) + 4), Take<uint64_t>(Bytes(text) + 12)};
   answer.lanes = Take<uint32_t>(Bytes(text) + 20);
-  answer.port = Take<uint16_t>(Bytes(text) + 24);
   const auto flags = Take<uint16_t>(Bytes(text) + 26);
   if (flags > (kEncrypted | kByKernel)) return Malformed("answer: how it is encrypted");
   answer.encrypted = (flags & kEncrypted) != 0;
   answer.by_kernel = (flags & kByKernel) != 0;
-  answer.host = text.substr(kAnswerBytes);
+  const std::string where = text.substr(kAnswerBytes);
+  if (where.find(',') == std::string::npos) {
+    answer.addresses = {{where, Take<uint16_t>(Bytes(text) + 24)}};
+  } else {
+    auto several = os::ParseHostPorts(where);
+    if (!several.ok() || several->size() > kMaxLaneAddresses) return Malformed("answer: addresses");
+    answer.addresses = std::move(*several);
+  }
   if (answer.lanes == 0 || answer.lanes > kMaxLanes) return Malformed("answer: number of lanes");
   return answer;
 }

@@ -18,7 +18,10 @@
 #include <span>
 #include <string>
 
+#include <vector>
+
 #include "onecopy/result.h"
+#include "transport/os/host_port.h"
 
 namespace onecopy::tcp {
 
@@ -75,10 +78,11 @@ struct Offer {
 struct Answer {
   Token token;
   uint32_t lanes = 0;
-  uint16_t port = 0;
   bool encrypted = false;  // lanes begin with a handshake of TLS
   bool by_kernel = false;  // the owner's kernel encrypts, not its daemon
-  std::string host;        // empty: the address that the answer came from
+  // Where the owner listens; lanes go to all of them. At least one. The host of a single one may be
+  // empty: the address that the answer came from.
+  std::vector<os::HostPort> addresses;
 };
 
 std::string Encode(const Offer& offer);

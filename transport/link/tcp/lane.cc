@@ -167,6 +167,7 @@ void Lane::SendLater() {
 void Lane::Close(const Status& why) {
   if (owner_ == nullptr) return;
   loop_.Unwatch(socket_.fd());
+  at_end_ = socket_.ReadCounters();
   socket_.Close(zero_copy_.under_way() > 0);
   zero_copy_.Forget();
   outgoing_.clear();
@@ -177,7 +178,7 @@ void Lane::Close(const Status& why) {
   ended.swap(expected_);
   for (Expected& expected : ended) {
     if (std::exchange(expected.into.region, nullptr) == nullptr) continue;
-    owner->GetEnded(index_, expected.tag, why, false);
+    owner->GetLost(index_, expected.tag, why);
   }
 }
 
@@ -185,7 +186,7 @@ void Lane::Fail(Status status) {
   if (owner_ == nullptr) return;
   const std::shared_ptr<LaneOwner> owner = owner_;
   Close(status);
-  owner->LaneFailed(index_, std::move(status));
+  owner->LaneFailed(shared_from_this(), std::move(status));
 }
 
 void Lane::OnEvents(uint32_t events) {

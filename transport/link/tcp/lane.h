@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "onecopy/result.h"
@@ -25,6 +26,8 @@
 
 namespace onecopy::tcp {
 
+class Lane;
+
 // What a lane tells its connection; calls come on the lane's thread.
 class LaneOwner {
  public:
@@ -32,6 +35,10 @@ class LaneOwner {
   // A get has ended; nothing writes to its memory any more. `report_follows`: whether its owner's
   // kernel copied the bytes comes, or came, in a report.
   virtual void GetEnded(unsigned lane, uint64_t tag, Status status, bool report_follows) = 0;
+  // Likewise because the lane has ended before it.
+  virtual void GetLost(unsigned lane, uint64_t tag, Status why) {
+    GetEnded(lane, tag, std::move(why), false);
+  }
   // Likewise of one that was abandoned; its bytes are still to come on this lane, until Discarded
   // says that so many have.
   virtual void GetAbandoned(unsigned lane, uint64_t tag) = 0;
@@ -42,18 +49,20 @@ class LaneOwner {
   virtual void BodySent(uint64_t tag, bool copied) = 0;
   // Reader, on lane 0: so the owner says.
   virtual void ReportArrived(uint64_t tag, bool copied) = 0;
-  // The socket is done for. The lane has closed itself and ended its gets.
-  virtual void LaneFailed(unsigned lane, Status status) = 0;
+  // The socket is done for. The lane has closed itself, and its gets are lost.
+  virtual void LaneFailed(std::shared_ptr<Lane> lane, Status status) = 0;
   virtual const Exports& exports() const = 0;
 };
 
-// Lives on its loop's thread after construction; every method but loop() is called there. A closed
-// lane ignores what it is asked; its connection, which it has told, ends what was asked too late.
+// Lives on its loop's thread after construction; all but loop() and index() is called there. A
+// closed lane ignores what it is asked; its connection, which it has told, ends what was asked too
+// late.
 class Lane : public std::enable_shared_from_this<Lane> {
  public:
   Lane(unsigned index, os::EventLoop& loop, LaneSocket socket, ZeroCopyUse zero_copy);
 
   os::EventLoop& loop() const { return loop_; }
+  unsigned index() const { return index_; }
 
   // Begins to send and receive; `owner` is kept until the lane is closed. The accepting side sends
   // WELCOME first: the peer then knows that the lane is ready for whatever it sends.
@@ -69,11 +78,13 @@ class Lane : public std::enable_shared_from_this<Lane> {
   // Lane 0 only. Messages, questions and answers of one turn of the loop leave together at its end.
   void SendMessage(uint64_t channel, std::string message);
   void SendReport(uint64_t tag, bool copied);
-  // Ends the outstanding gets with `why`.
+  // Loses the outstanding gets with `why`.
   void Close(const Status& why);
 
-  // Of payload and headers.
-  LaneSocket::Counters ReadCounters() const { return socket_.ReadCounters(); }
+  // Of payload and headers. Also after it has closed; then on any thread that knows that it has.
+  LaneSocket::Counters ReadCounters() const {
+    return owner_ != nullptr ? socket_.ReadCounters() : at_end_;
+  }
 
  private:
   struct Outgoing {
@@ -128,6 +139,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   const unsigned index_;
   os::EventLoop& loop_;
   LaneSocket socket_;
+  LaneSocket::Counters at_end_;
   std::shared_ptr<LaneOwner> owner_;
   ZeroCopy zero_copy_;
 

@@ -34,21 +34,22 @@ Result<std::string> WhoConnects(int fd) {
   return far.ok() && *far ? from.host + " uid " + std::to_string((*far)->uid) : from.host;
 }
 
-using Established = UniqueFunction<void(Result<std::shared_ptr<Connection>>)>;
+// Of several addresses, one whose device is missing now must not keep the daemon from starting.
+Result<os::UniqueFd> Listen(const os::HostPort& where, bool one_of_several) {
+  return one_of_several ? os::ListenTcpAnywhere(where, kBacklog) : os::ListenTcp(where, kBacklog);
+}
 
-// The lanes on their way; lives on one loop's thread.
-struct Attempt {
-  std::shared_ptr<TcpConnection> connection;
-  std::vector<LaneSocket> sockets;
-  uint32_t missing = 0;
-  Status failure;
-  Established done;
-};
-
-Status CheckWelcome(const Result<FrameHeader>& answer, uint32_t index) {
-  if (!answer.ok()) return answer.status();
-  if (answer->kind == FrameKind::kWelcome && answer->tag == index) return OkStatus();
-  return {Code::kUnavailable, reasons::kLinkDown, "the peer did not accept a tcp lane"};
+NicCapability DescribeAddress(const std::string& host) {
+  NicCapability nic;
+  nic.name = os::InterfaceOf(host);
+  nic.address = host;
+  nic.memories = {NicMemory{"host", {}, {}}};
+  if (nic.name.empty() && host != "0.0.0.0" && host != "::") {
+    nic.viability = Viability::No(reasons::kLinkDown,
+                                  "this machine does not have the address " + host + " of lanes",
+                                  "correct lanes, or bring the device up: see ip address");
+  }
+  return nic;
 }
 
 }  // namespace
@@ -59,9 +60,14 @@ TcpLink::~TcpLink() { Shutdown(); }
 
 Result<std::unique_ptr<Link>> TcpLink::Create(LinkOptions options) {
   std::unique_ptr<TcpLink> link(new TcpLink(std::move(options)));
-  Result<os::UniqueFd> listener = os::ListenTcp(link->options_.listen, kBacklog);
-  if (!listener.ok()) return listener.status().WithContext("tcp lanes (--lanes)");
-  ONECOPY_ASSIGN_OR_RETURN(link->bound_, os::LocalAddress(listener->get()));
+  std::vector<os::UniqueFd> listeners;
+  for (const os::HostPort& where : link->options_.listen) {
+    Result<os::UniqueFd> listener = Listen(where, link->options_.listen.size() > 1);
+    if (!listener.ok()) return listener.status().WithContext("tcp lanes (--lanes)");
+    ONECOPY_ASSIGN_OR_RETURN(os::HostPort bound, os::LocalAddress(listener->get()));
+    link->bound_.push_back(std::move(bound));
+    listeners.push_back(std::move(*listener));
+  }
   const auto start = [&](const char* name, unsigned count, os::Clock::duration spin,
                          auto& threads) {
     for (unsigned i = 0; i < count; ++i) {
@@ -77,11 +83,13 @@ Result<std::unique_ptr<Link>> TcpLink::Create(LinkOptions options) {
   Status watching;
   link->threads_[0]->RunSync([&] {
     // A shortage of descriptors shows at the daemon's other ports, which report it.
-    link->acceptor_ = std::make_unique<os::Acceptor>(
-        link->threads_[0]->loop(), std::move(*listener),
-        [self = link.get()](os::UniqueFd fd) { self->Connected(std::move(fd)); },
-        [](const Status&) {});
-    watching = link->acceptor_->Start();
+    for (os::UniqueFd& listener : listeners) {
+      link->acceptors_.push_back(std::make_unique<os::Acceptor>(
+          link->threads_[0]->loop(), std::move(listener),
+          [self = link.get()](os::UniqueFd fd) { self->Connected(std::move(fd)); },
+          [](const Status&) {}));
+      if (watching.ok()) watching = link->acceptors_.back()->Start();
+    }
   });
   ONECOPY_RETURN_IF_ERROR(watching);
   return std::unique_ptr<Link>(std::move(link));
@@ -92,13 +100,9 @@ LinkCapability TcpLink::Describe() const {
   tcp.name = name_;
   tcp.version = "4";  // of what travels on lanes
   tcp.version_must_match = true;
-  NicCapability nic;
-  nic.name = os::InterfaceOf(bound_.host);
-  nic.address = bound_.host;
-  nic.memories = {NicMemory{"host", {}, {}}};
-  tcp.nics = {std::move(nic)};
+  for (const os::HostPort& bound : bound_) tcp.nics.push_back(DescribeAddress(bound.host));
   tcp.attributes = {{"lanes", std::to_string(options_.lanes)},
-                    {"listen", bound_.ToString()},
+                    {"listen", os::ToString(bound_)},
                     {"threads", std::to_string(options_.threads)},
                     {"encrypted", options_.encryption.required ? "yes" : "no"}};
   if (options_.encryption.possible()) {
@@ -119,30 +123,31 @@ void TcpLink::Dial(const std::string& peer, Dialled done) {
 }
 
 void TcpLink::Accept(const std::string& peer, const std::string& offer, Answered done) {
-  done(Answer(peer, offer));
+  done(AnswerOffer(peer, offer));
 }
 
-Result<Link::Accepted> TcpLink::Answer(const std::string& peer, const std::string& offer) {
+Result<Link::Accepted> TcpLink::AnswerOffer(const std::string& peer, const std::string& offer) {
   ONECOPY_ASSIGN_OR_RETURN(const Offer asked, DecodeOffer(offer));
   ONECOPY_ASSIGN_OR_RETURN(
       const bool encrypted,
       AgreeOnEncryption(options_.encryption, peer, asked.can_encrypt, asked.must_encrypt));
   const size_t first = NextThread();
-  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<TcpConnection> connection,
-                           NewConnection(peer, asked.lanes, encrypted, false, LoopOf(first, 0)));
-  tcp::Answer answer;
+  Answer answer;
   answer.token = {os::RandomNumber(), os::RandomNumber()};
-  answer.lanes = asked.lanes;
-  answer.port = bound_.port;
+  answer.lanes = std::max(asked.lanes, static_cast<uint32_t>(bound_.size()));
+  answer.addresses = bound_;
+  std::string& host = answer.addresses.front().host;
+  if (host == "0.0.0.0" || host == "::") host.clear();
   answer.encrypted = encrypted;
   answer.by_kernel = encrypted && options_.encryption.by_kernel;
-  if (bound_.host != "0.0.0.0" && bound_.host != "::") answer.host = bound_.host;
+  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<TcpConnection> connection,
+                           NewConnection(peer, answer, LoopOf(first, 0)));
   std::shared_ptr<TcpConnection> replaced;
   {
     const MutexLock lock(mutex_);
     std::erase_if(awaited_, [](const auto& entry) { return entry.second.connection.expired(); });
     replaced = MakeRoomFor(peer);
-    awaited_[answer.token] = {peer, next_awaited_++, connection, first, asked.lanes + 1};
+    awaited_[answer.token] = {peer, next_awaited_++, connection, first, answer.lanes + 1, false};
   }
   if (replaced != nullptr) {
     replaced->Close({Code::kUnavailable, reasons::kLinkDown,
@@ -156,7 +161,7 @@ std::shared_ptr<TcpConnection> TcpLink::MakeRoomFor(const std::string& peer) {
   size_t of_peer = 0;
   auto oldest = awaited_.end();
   for (auto one = awaited_.begin(); one != awaited_.end(); ++one) {
-    if (one->second.peer != peer) continue;
+    if (one->second.peer != peer || one->second.made) continue;
     ++of_peer;
     if (oldest == awaited_.end() || one->second.number < oldest->second.number) oldest = one;
   }
@@ -167,20 +172,17 @@ std::shared_ptr<TcpConnection> TcpLink::MakeRoomFor(const std::string& peer) {
 }
 
 Result<std::shared_ptr<TcpConnection>> TcpLink::NewConnection(const std::string& peer,
-                                                              uint32_t lanes, bool encrypted,
-                                                              bool owner_by_kernel,
+                                                              const Answer& answer,
                                                               os::EventLoop& home) {
-  ConnectionOptions options{options_.node,
-                            peer,
-                            lanes,
-                            options_.chunk_bytes,
-                            options_.gets_per_lane,
-                            options_.socket_buffer_bytes,
+  ConnectionOptions options{options_.node,          peer,
+                            answer.lanes,           options_.chunk_bytes,
+                            options_.gets_per_lane, options_.socket_buffer_bytes,
                             options_.zero_copy};
-  options.encrypted = encrypted;
+  options.several_addresses = answer.addresses.size() > 1;
+  options.encrypted = answer.encrypted;
   options.own_by_kernel = options_.encryption.by_kernel;
-  options.owner_by_kernel = owner_by_kernel;
-  if (encrypted) options.zero_copy = ZeroCopyUse::kOff;
+  options.owner_by_kernel = answer.by_kernel;
+  if (answer.encrypted) options.zero_copy = ZeroCopyUse::kOff;
   auto connection = std::make_shared<TcpConnection>(std::move(options), home);
   ONECOPY_RETURN_IF_ERROR(connections_.Add(connection));
   return connection;
@@ -227,7 +229,9 @@ void TcpLink::AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket) {
     connection = awaited.connection.lock();
     if (connection == nullptr || hello->tag > connection->lanes().size()) return;
     first = awaited.first_thread;
-    if (--awaited.lanes == 0) awaited_.erase(found);
+    awaited.made = bound_.size() > 1;
+    if (awaited.lanes > 0) --awaited.lanes;
+    if (awaited.lanes == 0 && !awaited.made) awaited_.erase(found);
   }
   if (const Status checked = CheckSender(*connection, socket); !checked.ok()) {
     return connection->Close(checked);
@@ -254,63 +258,46 @@ TcpDialing::TcpDialing(TcpLink& link, std::string peer)
       offer_(Encode(Offer{link.options_.lanes, link.options_.encryption.possible(),
                           link.options_.encryption.required})) {}
 
-void TcpDialing::Establish(const std::string& host, const std::string& answer, Established done) {
+void TcpDialing::Establish(const std::string& host, const std::string& answer,
+                           LaneDialer::Done done) {
   const size_t first = link_.NextThread();
   os::EventLoop& home = link_.LoopOf(first, 0);
-  const Result<Answer> decoded = DecodeAnswer(answer);
-  if (!decoded.ok() || decoded->lanes > link_.options_.lanes) {
-    Status bad = decoded.ok() ? Status(Code::kInvalidArgument, reasons::kBadHandle,
-                                       "the peer answered with more tcp lanes than were offered")
-                              : decoded.status();
-    return home.Post([done = std::move(done), bad]() mutable { done(bad); });
-  }
-  // The owner has an answer only where it can; what it must is not known here, and need not be.
-  const Encryption& encryption = link_.options_.encryption;
-  const Result<bool> agreed =
-      AgreeOnEncryption(encryption, peer_, decoded->encrypted, decoded->encrypted);
-  if (!agreed.ok()) {
-    return home.Post([done = std::move(done), why = agreed.status()]() mutable { done(why); });
-  }
-  std::optional<Greeting::Secure> secure;
-  if (*agreed) secure = {encryption, peer_};
-  const os::HostPort where{decoded->host.empty() ? host : decoded->host, decoded->port};
-  auto attempt = std::make_shared<Attempt>();
-  auto connection = link_.NewConnection(peer_, decoded->lanes, *agreed, decoded->by_kernel, home);
-  if (!connection.ok()) {
-    return home.Post([done = std::move(done), why = connection.status()]() mutable { done(why); });
-  }
-  attempt->connection = std::move(*connection);
-  attempt->missing = decoded->lanes + 1;
-  attempt->sockets.resize(attempt->missing);
-  attempt->done = std::move(done);
-  home.Post([&link = link_, first, where, token = decoded->token, attempt, &home,
-             secure = std::move(secure)] {
-    for (uint32_t i = 0; i < attempt->sockets.size(); ++i) {
-      const FrameHeader hello{FrameKind::kHello, i, token.high, token.low, 0};
-      Greeting::Offer(home, where, hello, secure,
-                      [&link, first, where, attempt, i](auto reply, LaneSocket socket) {
-                        if (Status welcome = CheckWelcome(reply, i); !welcome.ok()) {
-                          attempt->failure =
-                              welcome.WithContext("connecting tcp lanes to " + where.ToString());
-                        }
-                        attempt->sockets[i] = std::move(socket);
-                        if (--attempt->missing > 0) return;
-                        if (!attempt->failure.ok()) {
-                          attempt->connection->Close(attempt->failure);
-                          return attempt->done(attempt->failure);
-                        }
-                        for (uint32_t lane = 0; lane < attempt->sockets.size(); ++lane) {
-                          attempt->connection->AttachLane(lane, link.LoopOf(first, lane),
-                                                          std::move(attempt->sockets[lane]), false);
-                        }
-                        attempt->done(std::shared_ptr<Connection>(attempt->connection));
-                      });
-    }
+  Result<std::shared_ptr<LaneDialer>> dialer = Prepare(host, answer, first, home);
+  home.Post([dialer = std::move(dialer), done = std::move(done)]() mutable {
+    if (!dialer.ok()) return done(dialer.status());
+    (*dialer)->Start(std::move(done));
   });
 }
 
+Result<std::shared_ptr<LaneDialer>> TcpDialing::Prepare(const std::string& host,
+                                                        const std::string& text, size_t first,
+                                                        os::EventLoop& home) {
+  ONECOPY_ASSIGN_OR_RETURN(Answer answer, DecodeAnswer(text));
+  if (answer.lanes >
+      std::max(link_.options_.lanes, static_cast<uint32_t>(answer.addresses.size()))) {
+    return Status(Code::kInvalidArgument, reasons::kBadHandle,
+                  "the peer answered with more tcp lanes than were offered");
+  }
+  // The owner has an answer only where it can; what it must is not known here, and need not be.
+  const Encryption& encryption = link_.options_.encryption;
+  ONECOPY_ASSIGN_OR_RETURN(
+      const bool encrypted,
+      AgreeOnEncryption(encryption, peer_, answer.encrypted, answer.encrypted));
+  LaneDialer::Plan plan;
+  if (encrypted) plan.secure = {encryption, peer_};
+  ONECOPY_ASSIGN_OR_RETURN(auto connection, link_.NewConnection(peer_, answer, home));
+  if (answer.addresses.front().host.empty()) answer.addresses.front().host = host;
+  plan.addresses = std::move(answer.addresses);
+  plan.answered = host;
+  plan.token = answer.token;
+  plan.loop_of = [&link = link_, first](uint32_t lane) -> os::EventLoop& {
+    return link.LoopOf(first, lane);
+  };
+  return std::make_shared<LaneDialer>(std::move(connection), home, std::move(plan));
+}
+
 void TcpLink::Shutdown() {
-  if (!threads_.empty()) threads_[0]->RunSync([this] { acceptor_.reset(); });
+  if (!threads_.empty()) threads_[0]->RunSync([this] { acceptors_.clear(); });
   if (!connections_.Shutdown()) return;
   for (auto* threads : {&threads_, &control_}) {
     for (auto& thread : *threads) thread->StopAndJoin();

@@ -17,6 +17,8 @@
 #include "transport/core/open_connections.h"
 #include "transport/link/tcp/connection.h"
 #include "transport/link/tcp/encryption.h"
+#include "transport/link/tcp/frame.h"
+#include "transport/link/tcp/lane_dialer.h"
 #include "transport/os/acceptor.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/host_port.h"
@@ -26,7 +28,9 @@ namespace onecopy::tcp {
 
 struct LinkOptions {
   std::string node;
-  os::HostPort listen;
+  // One, which may stand for all addresses of this machine, or each address by which it is reached.
+  // Of several, some may be missing here now.
+  std::vector<os::HostPort> listen;
   uint32_t lanes = 1;            // data lanes of a connection that this node reads from
   unsigned threads = 1;          // for payload
   unsigned control_threads = 0;  // for messages and gets' bookkeeping; 0: those for payload do it
@@ -57,15 +61,15 @@ class TcpLink final : public Link {
   friend class TcpDialing;
   explicit TcpLink(LinkOptions options);
 
-  Result<Accepted> Answer(const std::string& peer, const std::string& offer);
+  Result<Accepted> AnswerOffer(const std::string& peer, const std::string& offer);
   // Takes out the oldest one of a peer that has asked for many and made none.
   std::shared_ptr<TcpConnection> MakeRoomFor(const std::string& peer) ONECOPY_REQUIRES(mutex_);
   void Connected(os::UniqueFd fd);
   Status CheckSender(const TcpConnection& connection, const LaneSocket& socket) const;
   void AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket);
-  // `owner_by_kernel`: who encrypts at the other end, where the reader dials.
-  Result<std::shared_ptr<TcpConnection>> NewConnection(const std::string& peer, uint32_t lanes,
-                                                       bool encrypted, bool owner_by_kernel,
+  // As the owner's answer says.
+  Result<std::shared_ptr<TcpConnection>> NewConnection(const std::string& peer,
+                                                       const tcp::Answer& answer,
                                                        os::EventLoop& home);
   // Lane `index` of a connection that drew the number `first`; lane 0, of messages, is on its home.
   os::EventLoop& LoopOf(size_t first, uint32_t index);
@@ -76,17 +80,18 @@ class TcpLink final : public Link {
     uint64_t number = 0;  // grows with each
     std::weak_ptr<TcpConnection> connection;
     size_t first_thread = 0;
-    uint32_t lanes = 0;
+    uint32_t lanes = 0;  // that have not come
+    bool made = false;   // one has come, and with several addresses any may come again
   };
 
   const std::string name_ = "tcp";
   const LinkOptions options_;
-  os::HostPort bound_;
+  std::vector<os::HostPort> bound_;  // as options_.listen, with the ports that the kernel chose
   std::vector<std::unique_ptr<os::LoopThread>> threads_;
   std::vector<std::unique_ptr<os::LoopThread>> control_;
   std::atomic<size_t> next_thread_{0};
   // Thread 0.
-  std::unique_ptr<os::Acceptor> acceptor_;
+  std::vector<std::unique_ptr<os::Acceptor>> acceptors_;
   os::Newcomers newcomers_;  // sockets that have not shown a token yet
 
   OpenConnections<TcpConnection> connections_{"tcp"};
@@ -102,9 +107,12 @@ class TcpDialing final : public Dialing {
 
   const std::string& offer() const override { return offer_; }
   void Establish(const std::string& host, const std::string& answer,
-                 UniqueFunction<void(Result<std::shared_ptr<Connection>>)> done) override;
+                 LaneDialer::Done done) override;
 
  private:
+  Result<std::shared_ptr<LaneDialer>> Prepare(const std::string& host, const std::string& answer,
+                                              size_t first, os::EventLoop& home);
+
   TcpLink& link_;
   const std::string peer_;
   const std::string offer_;
