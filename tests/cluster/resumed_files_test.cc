@@ -8,14 +8,11 @@
 #include <chrono>
 #include <filesystem>
 #include <future>
-#include <memory>
 #include <stop_token>
 
 #include "onecopy/file_copy.h"
-#include "tests/cluster/pair.h"
-#include "tests/cluster/receipts.h"
+#include "tests/cluster/cut_copies.h"
 #include "tests/cluster/users.h"
-#include "tests/support/catch.h"
 #include "transport/os/unique_fd.h"
 
 namespace resumed_files_test {
@@ -25,59 +22,7 @@ using namespace onecopy::testing;
 namespace fs = std::filesystem;
 namespace os = onecopy::os;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kBytes = 16 * kMiB + 123;  // the last block is a short one
-
-struct Fixture {
-  Pair pair;
-  Node& east = pair.east;
-  Node& west = pair.west;
-  const std::string payload = Payload(kBytes);
-  TempFolder folder;
-  const std::string out = folder / "out";
-  const std::string partial = folder / ".out.onecopy-part";
-
-  explicit Fixture(const std::string& config = {}) : pair(config) {
-    west.Do({"buffer", "create", "b", "--size", std::to_string(kBytes)});
-  }
-
-  void Fill() { west.Do({"cp", "-", "b"}, payload); }
-  Json Resume() const { return east.Do({"cp", "west:b", out, "--resume"}); }
-
-  // A client that copies, and stops as soon as so much is done.
-  std::unique_ptr<Process> Copying(const std::string& source, const std::string& destination,
-                                   uint64_t until, std::vector<std::string> how) const {
-    std::vector<std::string> arguments = {east.run_dir(), source, destination,
-                                          std::to_string(until)};
-    arguments.insert(arguments.end(), how.begin(), how.end());
-    auto process = std::make_unique<Process>(
-        ProcessOptions{.program = (ProgramFolder() / "support" / "cut_copy").string(),
-                       .arguments = std::move(arguments),
-                       .input_file = ""});
-    const std::string line = process->ReadLine();
-    if (!line.starts_with("at ")) throw std::runtime_error("cut_copy ended before it stopped");
-    return process;
-  }
-  static void Kill(Process& process) {
-    process.Signal(SIGKILL);
-    CHECK(process.Wait() == 1000 + SIGKILL);
-  }
-  // What the partial file has of the payload: some whole blocks from its beginning on.
-  uint64_t WrittenBytes() const {
-    const std::string there = ReadFile(partial);
-    uint64_t blocks = 0;
-    while (there.compare(blocks * kMiB, kMiB, payload, blocks * kMiB, kMiB) == 0) ++blocks;
-    CHECK(blocks >= 4);
-    CHECK(blocks <= 7);
-    return blocks * kMiB;
-  }
-  void CheckDone(const Json& copy, uint64_t proven) const {
-    CHECK(copy.at("proven_bytes") == proven);
-    CHECK(copy.at("bytes") == kBytes - proven);
-    CHECK(ReadFile(out) == payload);
-    CHECK_FALSE(fs::exists(partial));
-  }
-};
+constexpr uint64_t kBytes = CutCopies::kBytes;
 
 // One byte of it becomes another one.
 void Damage(const std::string& path, uint64_t at) {
@@ -93,43 +38,6 @@ ino_t InodeOf(const std::string& path) {
   REQUIRE(::stat(path.c_str(), &facts) == 0);
   return facts.st_ino;
 }
-
-mode_t ModeOf(const std::string& path) {
-  struct stat facts {};
-  REQUIRE(::stat(path.c_str(), &facts) == 0);
-  return facts.st_mode & 07777;
-}
-
-// The locks on a partial file: its client's, and that of whatever writes to it.
-constexpr off_t kClaimLock = off_t{1} << 62;
-constexpr off_t kFileLock = kClaimLock + 1;
-
-struct flock LockAt(off_t at) {
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = at;
-  lock.l_len = 1;
-  return lock;
-}
-
-// A partial file that a daemon still has, as it looks to clients.
-class Held {
- public:
-  explicit Held(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
-    struct flock lock = LockAt(kFileLock);
-    REQUIRE(::fcntl(fd_.get(), F_OFD_SETLK, &lock) == 0);
-  }
-  bool HasClient() const {
-    struct flock lock = LockAt(kClaimLock);
-    REQUIRE(::fcntl(fd_.get(), F_OFD_GETLK, &lock) == 0);
-    return lock.l_type != F_UNLCK;
-  }
-  void Release() { fd_.Reset(); }
-
- private:
-  os::UniqueFd fd_;
-};
 
 // No file of this process may become longer, as on a disk that is full.
 class NoLongerFiles {
@@ -152,11 +60,11 @@ class NoLongerFiles {
 }  // namespace
 
 TEST_CASE("a file of which a killed client wrote some blocks keeps these but for the damaged one") {
-  Fixture f;
+  CutCopies f;
   f.Fill();
   WriteFile(f.out, "old");
   const auto copying = f.Copying("west:b", f.out, 5 * kMiB, {"resume", "windows"});
-  Fixture::Kill(*copying);
+  CutCopies::Kill(*copying);
   CHECK(ReadFile(f.out) == "old");
   REQUIRE(fs::exists(f.partial));
   const uint64_t there = f.WrittenBytes();
@@ -168,9 +76,9 @@ TEST_CASE("a file of which a killed client wrote some blocks keeps these but for
 }
 
 TEST_CASE("a client that writes the file itself continues by windows") {
-  Fixture f;
+  CutCopies f;
   f.Fill();
-  Fixture::Kill(*f.Copying("west:b", f.out, 5 * kMiB, {"resume", "windows"}));
+  CutCopies::Kill(*f.Copying("west:b", f.out, 5 * kMiB, {"resume", "windows"}));
   const uint64_t there = f.WrittenBytes();
   Damage(f.partial, 2 * kMiB);
   const Json copy = f.east.Do({"cp", "west:b", f.out, "--resume", "--path", "tcp-*"});
@@ -180,13 +88,13 @@ TEST_CASE("a client that writes the file itself continues by windows") {
 
 TEST_CASE(
     "a file that the daemon wrote for a killed client is continued, of this node and another") {
-  Fixture f;
+  CutCopies f;
   f.Fill();
   f.east.Do({"buffer", "create", "here", "--size", std::to_string(kBytes)});
   f.east.Do({"cp", "west:b", "here"});
   for (const char* source : {"west:b", "east:here"}) {
     INFO(source);
-    Fixture::Kill(*f.Copying(source, f.out, 5 * kMiB, {"resume", "slow"}));
+    CutCopies::Kill(*f.Copying(source, f.out, 5 * kMiB, {"resume", "slow"}));
     CHECK_FALSE(fs::exists(f.out));
     REQUIRE(fs::exists(f.partial));
     const Json copy = f.east.Do({"cp", source, f.out, "--resume"});
@@ -198,22 +106,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a client waits until the daemon has left a partial file, but not for ever") {
-  Fixture f;
-  f.Fill();
-  WriteFile(f.partial, f.payload.substr(0, 3 * kMiB));
-  Held held(f.partial);
-  const CommandResult refused = f.east.Run({"cp", "west:b", f.out, "--resume"});
-  CheckRefused(refused, 7, "FAILED_PRECONDITION", "FILE_IN_USE");
-  CHECK(refused.message().find("the daemon still writes") != std::string::npos);
-  auto copying = std::async(std::launch::async, [&f] { return f.Resume(); });
-  WaitUntil("a client has the partial file", [&held] { return held.HasClient(); });
-  held.Release();
-  f.CheckDone(copying.get(), 3 * kMiB);
-}
-
 TEST_CASE("a file that is complete needs no space to be found complete") {
-  Fixture f;
+  CutCopies f;
   f.Fill();
   WriteFile(f.out, f.payload);
   onecopy::Client client = f.east.Connect();
@@ -226,27 +120,8 @@ TEST_CASE("a file that is complete needs no space to be found complete") {
   CHECK_FALSE(fs::exists(f.partial));
 }
 
-TEST_CASE("a partial file has the mode of a new one, whatever its first attempt replaced") {
-  Fixture f;
-  f.Fill();
-  WriteFile(f.folder / "new", "");
-  WriteFile(f.partial, f.payload.substr(0, kMiB));
-  fs::permissions(f.partial, fs::perms(0600));
-  f.CheckDone(f.Resume(), kMiB);
-  CHECK(ModeOf(f.out) == ModeOf(f.folder / "new"));
-
-  WriteFile(f.partial, f.payload.substr(0, kMiB));
-  fs::permissions(f.partial, fs::perms(0644));
-  WriteFile(f.out, "secret");
-  fs::permissions(f.out, fs::perms(0640));
-  Fixture::Kill(*f.Copying("west:b", f.out, 5 * kMiB, {"resume", "windows"}));
-  CHECK(ModeOf(f.partial) == 0600);
-  CHECK(f.Resume().at("proven_bytes") >= 4 * kMiB);
-  CHECK(ModeOf(f.out) == 0640);
-}
-
 TEST_CASE("checksums of blocks are waited for until a stop or a limit, and no longer") {
-  Fixture f;
+  CutCopies f;
   f.Fill();
   onecopy::Client client = f.east.Connect();
   const onecopy::SumRequest request{{"west", "b"}, kMiB};
@@ -262,7 +137,7 @@ TEST_CASE("checksums of blocks are waited for until a stop or a limit, and no lo
 }
 
 TEST_CASE("of a partial file with all bytes but one, exactly its block is moved again") {
-  Fixture f;
+  CutCopies f;
   f.Fill();
   for (const uint64_t at : {uint64_t{0}, 7 * kMiB + 5, kBytes - 1}) {
     INFO("byte " << at);
@@ -277,7 +152,7 @@ TEST_CASE("of a partial file with all bytes but one, exactly its block is moved 
 }
 
 TEST_CASE("a partial file of another source, or of another length, becomes the right one") {
-  Fixture f;
+  CutCopies f;
   f.Fill();
   WriteFile(f.partial, Payload(kBytes, 2));
   f.CheckDone(f.Resume(), 0);
@@ -299,7 +174,7 @@ TEST_CASE("a partial file of another source, or of another length, becomes the r
 }
 
 TEST_CASE("a file that is complete is left alone, and one that is not is replaced as a whole") {
-  Fixture f;
+  CutCopies f;
   f.Fill();
   WriteFile(f.out, f.payload);
   const ino_t before = InodeOf(f.out);
@@ -312,72 +187,21 @@ TEST_CASE("a file that is complete is left alone, and one that is not is replace
 }
 
 TEST_CASE("what is zero in the source is zero in a partial file that had other bytes there") {
-  Fixture f;
+  CutCopies f;
   WriteFile(f.partial, f.payload);
   const Json copy = f.east.Do({"cp", "west:b", f.out, "--resume", "--path", "tcp-*"});
   CHECK(copy.at("bytes") == kBytes);
   CHECK(ReadFile(f.out) == std::string(kBytes, '\0'));
 }
 
-TEST_CASE("while a client copies to a partial file, another is refused, and continues after it") {
-  Fixture f;
-  f.Fill();
-  const auto copying = f.Copying("west:b", f.out, 5 * kMiB, {"resume", "windows"});
-  CheckRefused(f.east.Run({"cp", "west:b", f.out, "--resume"}), 7, "FAILED_PRECONDITION",
-               "FILE_IN_USE");
-  Fixture::Kill(*copying);
-  f.CheckDone(f.Resume(), f.WrittenBytes());
-}
-
-TEST_CASE("anything but a partial file of the caller in its place is refused, and stays") {
-  Fixture f;
-  f.Fill();
-  const auto refused = [&](const std::string& what) {
-    INFO(what);
-    const CommandResult result = f.east.Run({"cp", "west:b", f.out, "--resume"});
-    CheckRefused(result, 2, "INVALID_ARGUMENT", "BAD_ARGUMENT");
-    CHECK(result.message().find(what) != std::string::npos);
-    CHECK_FALSE(fs::exists(f.out));
-    CHECK(fs::symlink_status(f.partial).type() != fs::file_type::not_found);
-    fs::remove(f.partial);
-  };
-  WriteFile(f.folder / "precious", "precious");
-  fs::create_symlink(f.folder / "precious", f.partial);
-  refused("symbolic link");
-  fs::create_hard_link(f.folder / "precious", f.partial);
-  refused("another name");
-  fs::create_directory(f.partial);
-  refused("folder");
-  REQUIRE(::mkfifo(f.partial.c_str(), 0600) == 0);
-  refused("not a regular file");
-  CHECK(ReadFile(f.folder / "precious") == "precious");
-  if (::geteuid() != 0) ONECOPY_SKIP("only root may give files away");
-  WriteFile(f.partial, f.payload);
-  REQUIRE(::chown(f.partial.c_str(), 12'345, 12'345) == 0);
-  CheckRefused(f.east.Run({"cp", "west:b", f.out, "--resume"}), 4, "PERMISSION_DENIED",
-               "NOT_OWNER");
-  CHECK(ReadFile(f.partial) == f.payload);
-}
-
-TEST_CASE("a failure leaves a partial file only where it has bytes") {
-  Fixture f;
-  f.Fill();
-  CHECK(f.east.Run({"cp", "west:b", f.out, "--resume", "--path", "rdma-*"}).exit_status != 0);
-  CHECK(fs::is_empty(std::string(f.folder / "")));
-  WriteFile(f.partial, f.payload.substr(0, kMiB));
-  const CommandResult failed = f.east.Run({"cp", "west:b", f.out, "--resume", "--path", "rdma-*"});
-  CHECK(failed.message().find(".out.onecopy-part") != std::string::npos);
-  f.CheckDone(f.Resume(), kMiB);
-}
-
 TEST_CASE("a buffer that a killed client filled in part gets the rest, and its damaged block") {
-  Fixture f;
+  CutCopies f;
   const std::string in = f.folder / "in";
   WriteFile(in, f.payload);
   for (const char* path : {"*", "tcp-*"}) {
     INFO("--path " << path);
     f.west.Do({"cp", "-", "b"}, std::string(kBytes, 'x'));
-    Fixture::Kill(*f.Copying(in, "west:b", 5 * kMiB, {"windows"}));
+    CutCopies::Kill(*f.Copying(in, "west:b", 5 * kMiB, {"windows"}));
     // What was under way of the next windows may have arrived, too.
     const Json copy = f.east.Do({"cp", in, "west:b", "--resume", "--path", path});
     const auto proven = copy.at("proven_bytes").get<uint64_t>();
@@ -406,7 +230,7 @@ TEST_CASE("a buffer that a killed client filled in part gets the rest, and its d
 }
 
 TEST_CASE("--resume is refused where there is nothing to continue") {
-  Fixture f;
+  CutCopies f;
   const std::string in = f.folder / "in";
   WriteFile(in, f.payload);
   WriteFile(f.folder / "ranges",
@@ -443,7 +267,7 @@ TEST_CASE("--resume is refused where there is nothing to continue") {
 }
 
 TEST_CASE("in C++, progress begins behind what was proven, and many files or buffers are refused") {
-  Fixture f;
+  CutCopies f;
   const std::string in = f.folder / "in";
   WriteFile(in, f.payload);
   f.west.Do({"cp", "-", "b"}, f.payload.substr(0, kBytes - 1) + "?");
@@ -479,7 +303,7 @@ TEST_CASE("in C++, progress begins behind what was proven, and many files or buf
 
 TEST_CASE("a user who may write to a buffer and not read it cannot continue a copy into it") {
   REQUIRE_ROOT();
-  Fixture f;
+  CutCopies f;
   OpenTo(f.west);
   const std::string in = f.folder / "in";
   WriteFile(in, f.payload);
@@ -492,13 +316,6 @@ TEST_CASE("a user who may write to a buffer and not read it cannot continue a co
   CHECK(refused.message().find("have in common") != std::string::npos);
   f.west.Do({"grant", "add", "b", "--to", other, "--read"});
   CHECK(CommandAs(kOther, f.west, {"cp", in, "b", "--resume"}).at("proven_bytes") == kBytes);
-}
-
-TEST_CASE("without --resume a killed client leaves nothing behind, as ever") {
-  Fixture f;
-  f.Fill();
-  Fixture::Kill(*f.Copying("west:b", f.out, 5 * kMiB, {"windows"}));
-  CHECK(fs::is_empty(std::string(f.folder / "")));
 }
 
 }  // namespace resumed_files_test

@@ -10,7 +10,7 @@ namespace arrivals_test {
 using namespace onecopy;
 using namespace std::chrono_literals;
 using onecopy::testing::ServedCluster;
-using onecopy::testing::TempDir;
+using onecopy::testing::TempFolder;
 
 namespace {
 

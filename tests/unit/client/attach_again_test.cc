@@ -38,7 +38,7 @@ TEST_CASE("a question about a transfer that no daemon hears is not said to have 
 }
 
 TEST_CASE("memory that is closed while its client attaches again is ended in the next session") {
-  const TempDir dir;
+  const TempFolder dir;
   ServedCluster daemon(dir.path());
   const ConnectOptions options{.run_dir = dir.path()};
   const auto connection = onecopy::client::Connection::Open(options);
@@ -62,7 +62,7 @@ TEST_CASE("memory that is closed while its client attaches again is ended in the
 }
 
 TEST_CASE("what a thread had no time to register again is registered by the next one") {
-  const TempDir dir;
+  const TempFolder dir;
   std::optional<ServedCluster> daemon(dir.path());
   const auto connection = Connection::Open({.run_dir = dir.path()});
   REQUIRE_OK(connection);
@@ -91,7 +91,7 @@ TEST_CASE("what a thread had no time to register again is registered by the next
 }
 
 TEST_CASE("what a thread registers again while another one meets the next daemon is not left out") {
-  const TempDir dir;
+  const TempFolder dir;
   std::optional<ServedCluster> daemon(dir.path());
   const auto connection = Connection::Open({.run_dir = dir.path()});
   REQUIRE_OK(connection);

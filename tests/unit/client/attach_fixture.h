@@ -20,8 +20,8 @@
 #include "onecopy/client.h"
 #include "tests/support/catch.h"
 #include "tests/support/served_cluster.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/client/client_fixture.h"
-#include "tests/unit/client/temp_dir.h"
 #include "transport/os/mapping.h"
 #include "transport/os/unix_socket.h"
 
@@ -35,13 +35,13 @@ using onecopy::client::CallLimit;
 using onecopy::client::Connection;
 using onecopy::client::Session;
 using onecopy::testing::ServedCluster;
-using onecopy::testing::TempDir;
+using onecopy::testing::TempFolder;
 
 namespace os = onecopy::os;
 namespace v1 = onecopy::v1;
 
 // A listener of its own at attach.sock.
-inline os::UniqueFd Listen(const TempDir& dir, int type) {
+inline os::UniqueFd Listen(const TempFolder& dir, int type) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strcpy(address.sun_path, (dir / "attach.sock").c_str());
@@ -70,7 +70,7 @@ struct Deserted {
     return count;
   }
 
-  TempDir dir;
+  TempFolder dir;
   std::optional<Client> client;
   os::UniqueFd stranger;
 };

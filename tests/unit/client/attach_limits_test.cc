@@ -50,7 +50,7 @@ TEST_CASE("a thread with a deadline does not wait longer for another one that at
 }
 
 TEST_CASE("a registration that was not answered in time is not lost to its name") {
-  const TempDir dir;
+  const TempFolder dir;
   ServedCluster daemon(dir.path());
   const auto connection = Connection::Open({.run_dir = dir.path()});
   REQUIRE_OK(connection);
@@ -88,7 +88,7 @@ TEST_CASE("a registration that was not answered in time is not lost to its name"
 }
 
 TEST_CASE("the end of many unanswered registrations takes no longer than that of one") {
-  const TempDir dir;
+  const TempFolder dir;
   ServedCluster daemon(dir.path());
   const auto connection = Connection::Open({.run_dir = dir.path()});
   REQUIRE_OK(connection);
@@ -122,7 +122,7 @@ TEST_CASE("the end of many unanswered registrations takes no longer than that of
 }
 
 TEST_CASE("memory whose first registration was not answered in time is not known afterwards") {
-  const TempDir dir;
+  const TempFolder dir;
   ServedCluster daemon(dir.path());
   const auto connection = Connection::Open({.run_dir = dir.path()});
   REQUIRE_OK(connection);
@@ -140,7 +140,7 @@ TEST_CASE("memory whose first registration was not answered in time is not known
 }
 
 TEST_CASE("a daemon whose queue is full is told as one that has not answered by the deadline") {
-  const TempDir dir;
+  const TempFolder dir;
   const os::UniqueFd listener = Listen(dir, SOCK_SEQPACKET);
   std::vector<os::UniqueFd> queue;
   for (auto next = os::ConnectUnix(dir / "attach.sock", SOCK_SEQPACKET); next.ok();

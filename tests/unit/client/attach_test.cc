@@ -14,6 +14,7 @@
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
 #include "tests/unit/client/attach_fixture.h"
+#include "tests/unit/client/ordinary_user.h"
 
 namespace attach_test {
 namespace {
@@ -27,7 +28,7 @@ Status ConnectError(const std::string& run_dir) {
 }
 
 // What a client is told that says Hello to somebody who gives this answer; `heard` is what it said.
-Status ErrorOf(const TempDir& dir, const std::string& answer, std::string* heard = nullptr) {
+Status ErrorOf(const TempFolder& dir, const std::string& answer, std::string* heard = nullptr) {
   const os::UniqueFd listener = Listen(dir, SOCK_SEQPACKET);
   std::thread server([&] {
     const os::UniqueFd connection(::accept(listener.get(), nullptr, nullptr));
@@ -44,7 +45,7 @@ Status ErrorOf(const TempDir& dir, const std::string& answer, std::string* heard
 }  // namespace
 
 TEST_CASE("a daemon whose run directory another user could have made is not talked to") {
-  const TempDir dir;
+  const TempFolder dir;
   const ServedCluster daemon(dir.path());
   REQUIRE_OK(Client::Connect({.run_dir = dir.path()}));
   const std::string shared = dir / "shared";
@@ -62,7 +63,7 @@ TEST_CASE("a daemon whose run directory another user could have made is not talk
 }
 
 TEST_CASE("a client learns its node, the daemon's version, and introduces itself") {
-  const TempDir dir;
+  const TempFolder dir;
   {
     const ServedCluster daemon(dir.path());
     auto client = Client::Connect({.run_dir = dir.path()});
@@ -81,7 +82,7 @@ TEST_CASE("a client learns its node, the daemon's version, and introduces itself
 }
 
 TEST_CASE("a run directory may have characters that mean something in a URI") {
-  const TempDir dir;
+  const TempFolder dir;
   const std::string odd = dir / "a b%20c#d?e";
   std::filesystem::create_directory(odd);
   const ServedCluster daemon(odd);
@@ -91,7 +92,7 @@ TEST_CASE("a run directory may have characters that mean something in a URI") {
 }
 
 TEST_CASE("without a daemon the client says where it looked and how to start one") {
-  const TempDir dir;
+  const TempFolder dir;
   const Status status = ConnectError(dir.path());
   CHECK(status.code() == Code::kUnavailable);
   CHECK(status.reason() == onecopy::reasons::kDaemonUnreachable);
@@ -101,7 +102,7 @@ TEST_CASE("without a daemon the client says where it looked and how to start one
 }
 
 TEST_CASE("a socket that a dead daemon left behind is told apart from none") {
-  const TempDir dir;
+  const TempFolder dir;
   Listen(dir, SOCK_SEQPACKET);  // closed at once
   const Status status = ConnectError(dir.path());
   CHECK(status.reason() == onecopy::reasons::kDaemonUnreachable);
@@ -109,13 +110,13 @@ TEST_CASE("a socket that a dead daemon left behind is told apart from none") {
 }
 
 TEST_CASE("something else at attach.sock is no daemon") {
-  const TempDir dir;
+  const TempFolder dir;
   const os::UniqueFd stream = Listen(dir, SOCK_STREAM);
   CHECK(ConnectError(dir.path()).reason() == onecopy::reasons::kDaemonUnreachable);
 }
 
 TEST_CASE("a daemon that does not answer is given up") {
-  const TempDir dir;
+  const TempFolder dir;
   const os::UniqueFd silent = Listen(dir, SOCK_SEQPACKET);
   const Status status = ConnectError(dir.path());
   CHECK(status.code() == Code::kUnavailable);
@@ -123,7 +124,7 @@ TEST_CASE("a daemon that does not answer is given up") {
 }
 
 TEST_CASE("a daemon that answers garbage, nothing known, or hangs up is given up") {
-  const TempDir dir;
+  const TempFolder dir;
   const std::string answer =
       GENERATE(std::string("\xff\xff garbage"), std::string("\x00", 1) + "x", std::string());
   const Status status = ErrorOf(dir, answer);
@@ -132,7 +133,7 @@ TEST_CASE("a daemon that answers garbage, nothing known, or hangs up is given up
 }
 
 TEST_CASE("a daemon's refusal to attach is passed on") {
-  const TempDir dir;
+  const TempFolder dir;
   v1::AttachReply refusal;
   *refusal.mutable_error() = onecopy::ToProto(
       Status(Code::kResourceExhausted, onecopy::reasons::kQuota, "too many clients", "end some"));
@@ -143,7 +144,7 @@ TEST_CASE("a daemon's refusal to attach is passed on") {
 }
 
 TEST_CASE("a protocol version outside the client's range is refused by name") {
-  const TempDir dir;
+  const TempFolder dir;
   v1::AttachReply welcome;
   const uint32_t protocol = GENERATE(0U, onecopy::kClientProtocolMax + 1);
   welcome.mutable_welcome()->set_protocol(protocol);
@@ -160,7 +161,7 @@ TEST_CASE("a path too long for a socket is refused before connecting") {
 }
 
 TEST_CASE("a run directory without access is a matter of permission") {
-  const TempDir dir;
+  const TempFolder dir;
   const ServedCluster daemon(dir.path());
   REQUIRE(::chmod((dir / "attach.sock").c_str(), 0) == 0);
   const onecopy::testing::AsOrdinaryUser user(dir.path());
@@ -168,7 +169,7 @@ TEST_CASE("a run directory without access is a matter of permission") {
 }
 
 TEST_CASE("a daemon without api.sock attaches, and its calls fail as unreachable") {
-  const TempDir dir;
+  const TempFolder dir;
   ServedCluster daemon(dir.path());
   daemon.StopApi();
   auto client = Client::Connect({.run_dir = dir.path()});
@@ -180,7 +181,7 @@ TEST_CASE("a daemon without api.sock attaches, and its calls fail as unreachable
 }
 
 TEST_CASE("the session ends with the last object that needs it") {
-  const TempDir dir;
+  const TempFolder dir;
   ServedCluster daemon(dir.path());
   {
     std::optional<onecopy::HostBuffer> kept;
@@ -198,7 +199,7 @@ TEST_CASE("the session ends with the last object that needs it") {
 }
 
 TEST_CASE("after the daemon has gone every call says so") {
-  const TempDir dir;
+  const TempFolder dir;
   auto daemon = std::make_unique<ServedCluster>(dir.path());
   auto client = Client::Connect({.run_dir = dir.path()});
   REQUIRE_OK(client);

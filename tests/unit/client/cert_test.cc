@@ -1,6 +1,4 @@
 // `onecopy cert`, as people without an authority use it.
-#include <sys/stat.h>
-
 #include <filesystem>
 #include <fstream>
 
@@ -8,19 +6,10 @@
 #include "tests/unit/client/program_fixture.h"
 
 using onecopy::testing::Has;
+using onecopy::testing::ModeOf;
 using onecopy::testing::Onecopy;
 using onecopy::testing::Run;
 using onecopy::testing::TempFolder;
-
-namespace {
-
-unsigned ModeOf(const std::string& path) {
-  struct stat file {};
-  REQUIRE(::stat(path.c_str(), &file) == 0);
-  return file.st_mode & 07777U;
-}
-
-}  // namespace
 
 TEST_CASE("an authority, a node's certificate, and what is in them") {
   const TempFolder folder;

@@ -7,7 +7,7 @@
 #include "onecopy/client.h"
 #include "tests/support/catch.h"
 #include "tests/support/served_cluster.h"
-#include "tests/unit/client/temp_dir.h"
+#include "tests/support/temp_folder.h"
 
 namespace onecopy::testing {
 
@@ -26,7 +26,7 @@ struct ClientFixture {
   // Destroys the client before the daemon.
   void EndClient() { const Client ends = std::move(client); }
 
-  TempDir dir;
+  TempFolder dir;
   ServedCluster daemon;
   Client client;
 };

@@ -10,6 +10,7 @@
 #include "onecopy/reasons.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/client/file_copy_fixture.h"
+#include "tests/unit/client/streams.h"
 
 namespace copy_from_pipe_test {
 using onecopy::Code;
@@ -18,25 +19,15 @@ using onecopy::FileCopyOptions;
 using onecopy::LocalFile;
 using onecopy::Status;
 using onecopy::testing::FileCopyFixture;
+using onecopy::testing::MakePipe;
 using onecopy::testing::Pattern;
+using onecopy::testing::Stream;
 using onecopy::testing::Windows;
 
 namespace os = onecopy::os;
 namespace reasons = onecopy::reasons;
 
 namespace {
-
-struct Pipe {
-  os::UniqueFd read;
-  os::UniqueFd write;
-
-  Pipe() {
-    int ends[2];
-    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-    read = os::UniqueFd(ends[0]);
-    write = os::UniqueFd(ends[1]);
-  }
-};
 
 void WriteAll(int fd, const std::string& text) {
   for (size_t at = 0; at < text.size();) {
@@ -63,7 +54,7 @@ TEST_CASE("a pipe is read to its end, in pieces of any size") {
   FileCopyFixture f;
   const std::string content = Pattern(200'000);
   f.daemon.AddBuffer("west", "b", 300'000);
-  Pipe pipe;
+  Stream pipe = MakePipe();
   std::jthread writer([&, end = std::move(pipe.write)] { WriteAll(end.get(), content); });
   const auto copy = CopyFileToBuffer(f.client, {"standard input", pipe.read.get()},
                                      {"west", "b", {}, {}}, Windows(16'384));
@@ -75,13 +66,13 @@ TEST_CASE("a pipe is read to its end, in pieces of any size") {
 TEST_CASE("a pipe as long as the buffer fits, and one that is longer fails when it is full") {
   FileCopyFixture f;
   f.daemon.AddBuffer("west", "b", 3000);
-  Pipe fits;
+  Stream fits = MakePipe();
   WriteAll(fits.write.get(), Pattern(3000));
   fits.write.Reset();
   REQUIRE_OK(
       CopyFileToBuffer(f.client, {"fits", fits.read.get()}, {"west", "b", {}, {}}, Windows(1000)));
   CHECK(f.daemon.Bytes("west", "b") == Pattern(3000));
-  Pipe longer;
+  Stream longer = MakePipe();
   WriteAll(longer.write.get(), Pattern(3001));
   longer.write.Reset();
   const Status status = CopyFileToBuffer(f.client, {"longer", longer.read.get()},
@@ -94,7 +85,7 @@ TEST_CASE("a pipe as long as the buffer fits, and one that is longer fails when 
 TEST_CASE("a stop or a deadline ends the wait for an idle pipe") {
   FileCopyFixture f;
   f.daemon.AddBuffer("west", "b", 10'000);
-  Pipe pipe;
+  Stream pipe = MakePipe();
   std::stop_source stop;
   FileCopyOptions options = Windows(1000);
   SECTION("a stop") {

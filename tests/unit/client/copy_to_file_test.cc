@@ -1,17 +1,17 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mount.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
 #include "client/lib/files/digest.h"
 #include "onecopy/reasons.h"
 #include "tests/unit/client/file_copy_fixture.h"
+#include "tests/unit/client/ordinary_user.h"
+#include "tests/unit/client/streams.h"
 
 namespace copy_to_file_test {
 using onecopy::Code;
@@ -20,7 +20,12 @@ using onecopy::Endpoint;
 using onecopy::FileCopyOptions;
 using onecopy::Status;
 using onecopy::testing::FileCopyFixture;
+using onecopy::testing::MakePipe;
+using onecopy::testing::MakeSockets;
+using onecopy::testing::MakeTerminal;
+using onecopy::testing::ModeOf;
 using onecopy::testing::Pattern;
+using onecopy::testing::Stream;
 using onecopy::testing::Windows;
 
 namespace fs = std::filesystem;
@@ -48,10 +53,38 @@ struct ToFileFixture : FileCopyFixture {
   }
 };
 
-mode_t ModeOf(const std::string& path) {
-  struct stat facts {};
-  REQUIRE(::stat(path.c_str(), &facts) == 0);
-  return facts.st_mode & 07777;
+// The reader of a stream gets the buffer's bytes in order, however slowly it reads.
+void CheckInOrder(Stream stream) {
+  ToFileFixture f(300'000);
+  std::string got;
+  std::thread reader([&] {
+    char piece[777];
+    for (ssize_t count = 0; (count = ::read(stream.read.get(), piece, sizeof piece)) > 0;) {
+      got.append(piece, static_cast<size_t>(count));
+    }
+  });
+  const auto copy =
+      CopyBufferToFile(f.client, kWhole, {"standard output", stream.write.get()}, Windows(50'000));
+  stream.write.Reset();
+  reader.join();
+  REQUIRE_OK(copy);
+  CHECK(got == f.content);
+}
+
+// A stop ends the wait of a copy that has begun, by windows of which the stream does not hold one.
+void CheckStops(const Stream& stream, size_t bytes, uint64_t window) {
+  ToFileFixture f(bytes);
+  std::stop_source stop;
+  FileCopyOptions options = Windows(window);
+  options.stop = stop.get_token();
+  std::jthread stopper([&] {
+    pollfd full{stream.read.get(), POLLIN, 0};
+    ::poll(&full, 1, -1);  // it has begun
+    stop.request_stop();
+  });
+  CHECK(
+      CopyBufferToFile(f.client, kWhole, {"stream", stream.write.get()}, options).status().code() ==
+      Code::kCancelled);
 }
 
 }  // namespace
@@ -257,97 +290,23 @@ TEST_CASE("a file that does not fit on its disk is refused before a byte moves")
   REQUIRE_OK(fits);
 }
 
-TEST_CASE("a pipe gets the bytes in order, however slowly it is read") {
-  ToFileFixture f(300'000);
-  int ends[2];
-  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-  os::UniqueFd read(ends[0]);
-  os::UniqueFd write(ends[1]);
-  std::string got;
-  std::thread reader([&] {
-    char piece[777];
-    for (ssize_t count = 0; (count = ::read(read.get(), piece, sizeof piece)) > 0;) {
-      got.append(piece, static_cast<size_t>(count));
-    }
-  });
-  const auto copy =
-      CopyBufferToFile(f.client, kWhole, {"standard output", write.get()}, Windows(50'000));
-  write.Reset();
-  reader.join();
-  REQUIRE_OK(copy);
-  CHECK(got == f.content);
-}
+TEST_CASE("a pipe gets the bytes in order, however slowly it is read") { CheckInOrder(MakePipe()); }
 
 TEST_CASE("a stop ends the wait for a pipe that nobody reads") {
-  ToFileFixture f(1 << 20);
-  int ends[2];
-  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-  const os::UniqueFd read(ends[0]);
-  const os::UniqueFd write(ends[1]);
-  std::stop_source stop;
-  FileCopyOptions options = Windows(256 << 10);  // more than the pipe holds
-  options.stop = stop.get_token();
-  std::jthread stopper([&] {
-    pollfd full{read.get(), POLLIN, 0};
-    ::poll(&full, 1, -1);  // it has begun
-    stop.request_stop();
-  });
-  CHECK(CopyBufferToFile(f.client, kWhole, {"pipe", write.get()}, options).status().code() ==
-        Code::kCancelled);
+  CheckStops(MakePipe(), 1 << 20, 256 << 10);
 }
 
 TEST_CASE("a stop ends the wait for a socket or a terminal whose reader has stopped") {
-  ToFileFixture f(4 << 20);
-  os::UniqueFd read;
-  os::UniqueFd write;
-  SECTION("socket") {
-    int ends[2];
-    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    read = os::UniqueFd(ends[0]);
-    write = os::UniqueFd(ends[1]);
-  }
-  SECTION("terminal") {
-    char name[64];
-    read = os::UniqueFd(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
-    REQUIRE(::grantpt(read.get()) == 0);
-    REQUIRE(::unlockpt(read.get()) == 0);
-    REQUIRE(::ptsname_r(read.get(), name, sizeof name) == 0);
-    write = os::UniqueFd(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
-    REQUIRE(write);
-  }
-  std::stop_source stop;
-  FileCopyOptions options = Windows(2 << 20);  // more than either holds
-  options.stop = stop.get_token();
-  std::jthread stopper([&] {
-    pollfd full{read.get(), POLLIN, 0};
-    ::poll(&full, 1, -1);  // it has begun
-    stop.request_stop();
-  });
-  CHECK(CopyBufferToFile(f.client, kWhole, {"stream", write.get()}, options).status().code() ==
-        Code::kCancelled);
+  Stream stream;
+  SECTION("socket") { stream = MakeSockets(); }
+  SECTION("terminal") { stream = MakeTerminal(); }
+  CheckStops(stream, 4 << 20, 2 << 20);
   // Others that share the descriptor find it as it was.
-  CHECK((::fcntl(write.get(), F_GETFL) & O_NONBLOCK) == 0);
+  CHECK((::fcntl(stream.write.get(), F_GETFL) & O_NONBLOCK) == 0);
 }
 
 TEST_CASE("a socket gets the bytes in order, however slowly it is read") {
-  ToFileFixture f(300'000);
-  int ends[2];
-  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-  const os::UniqueFd read(ends[0]);
-  os::UniqueFd write(ends[1]);
-  std::string got;
-  std::thread reader([&] {
-    char piece[777];
-    for (ssize_t count = 0; (count = ::read(read.get(), piece, sizeof piece)) > 0;) {
-      got.append(piece, static_cast<size_t>(count));
-    }
-  });
-  const auto copy =
-      CopyBufferToFile(f.client, kWhole, {"standard output", write.get()}, Windows(50'000));
-  write.Reset();
-  reader.join();
-  REQUIRE_OK(copy);
-  CHECK(got == f.content);
+  CheckInOrder(MakeSockets());
 }
 
 TEST_CASE("a file in an open folder is there, whatever its path leads to by now") {

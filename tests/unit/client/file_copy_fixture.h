@@ -1,14 +1,20 @@
 // A daemon, a client of it, and files in its folder.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "client/lib/files/output_file.h"
 #include "onecopy/file_copy.h"
+#include "tests/support/failing_calls.h"
 #include "tests/unit/client/client_fixture.h"
 
 namespace onecopy::testing {
@@ -16,6 +22,24 @@ namespace onecopy::testing {
 inline std::string ContentOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Of the file or folder itself, where it is a link.
+inline mode_t ModeOf(const std::string& path) {
+  struct stat facts {};
+  REQUIRE(::lstat(path.c_str(), &facts) == 0);
+  return facts.st_mode & 07777;
+}
+
+// What `work` returns on a thread whose system calls fail as FailCalls says.
+inline Status WithFailingCalls(unsigned number, unsigned error, uint32_t least_bytes,
+                               const std::function<Status()>& work) {
+  Status done;
+  std::thread([&] {
+    const bool filtered = FailCalls(number, error, least_bytes);
+    done = filtered ? work() : Status(Code::kInternal, "TEST", "no filter for system calls");
+  }).join();
+  return done;
 }
 
 // Writes a file as a copy does, to its end.

@@ -10,6 +10,7 @@
 #include "client/lib/files/output_file.h"
 #include "onecopy/reasons.h"
 #include "tests/unit/client/file_copy_fixture.h"
+#include "tests/unit/client/streams.h"
 
 namespace foreign_folder_test {
 using onecopy::Code;
@@ -18,7 +19,7 @@ using onecopy::Status;
 using onecopy::client::OutputFile;
 using onecopy::client::Waiter;
 using onecopy::testing::ContentOf;
-using onecopy::testing::TempDir;
+using onecopy::testing::TempFolder;
 
 namespace fs = std::filesystem;
 namespace reasons = onecopy::reasons;
@@ -30,7 +31,7 @@ constexpr uid_t kOther = 23'456;
 constexpr std::string_view kNew = "new bytes";
 
 struct Folders {
-  TempDir dir;
+  TempFolder dir;
   std::string users = dir / "users";
   std::string roots = dir / "roots";
 
@@ -126,16 +127,23 @@ void CheckStaysInside(Round&& round) {
   CHECK(all.refused > 0);
 }
 
+// Likewise, while a file of the user's becomes a link to root's and back; `put` writes to its path.
+template <typename PutAt>
+void CheckFileStaysInside(PutAt&& put) {
+  CheckStaysInside([&](const Folders& f) {
+    const std::string out = f.users + "/out";
+    Folders::Write(out, "old", kUser);
+    Folders::Link(f.roots + "/victim", f.users + "/link", kUser);
+    const Flipper flipper(out, f.users + "/link");
+    return TryOften(f, [&] { return put(out); });
+  });
+}
+
 }  // namespace
 
 TEST_CASE("root's copy stays in another user's folder while a file there becomes a link and back") {
   if (::geteuid() != 0) ONECOPY_SKIP("only root writes into folders of others");
-  CheckStaysInside([](const Folders& f) {
-    Folders::Write(f.users + "/out", "old", kUser);
-    Folders::Link(f.roots + "/victim", f.users + "/link", kUser);
-    const Flipper flipper(f.users + "/out", f.users + "/link");
-    return TryOften(f, [&] { return Put(f.users + "/out"); });
-  });
+  CheckFileStaysInside(Put);
 }
 
 TEST_CASE("root's copy stays in another user's folder while a folder on its way becomes a link") {
@@ -153,15 +161,9 @@ TEST_CASE("a range that root writes in place stays in another user's folder, too
   if (::geteuid() != 0) ONECOPY_SKIP("only root writes into folders of others");
   const auto waiter = Waiter::Make({}, {});
   REQUIRE_OK(waiter);
-  CheckStaysInside([&](const Folders& f) {
-    Folders::Write(f.users + "/out", "old", kUser);
-    Folders::Link(f.roots + "/victim", f.users + "/link", kUser);
-    const Flipper flipper(f.users + "/out", f.users + "/link");
-    return TryOften(f, [&]() -> Status {
-      ONECOPY_ASSIGN_OR_RETURN(OutputFile file,
-                               OutputFile::Open({f.users + "/out", -1, 0, {}}, kNew.size(), {}));
-      return file.Write(reinterpret_cast<const std::byte*>(kNew.data()), kNew.size(), **waiter);
-    });
+  CheckFileStaysInside([&](const std::string& path) -> Status {
+    ONECOPY_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Open({path, -1, 0, {}}, kNew.size(), {}));
+    return file.Write(reinterpret_cast<const std::byte*>(kNew.data()), kNew.size(), **waiter);
   });
 }
 
@@ -209,16 +211,13 @@ TEST_CASE("nobody follows a link that somebody else has put into a folder for al
 }
 
 TEST_CASE("a file is written by the name that the kernel gives its descriptor") {
-  TempDir dir;
+  TempFolder dir;
   const std::string path = dir / "file";
   const onecopy::os::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   REQUIRE(fd);
   REQUIRE_OK(Put("/proc/self/fd/" + std::to_string(fd.get())));
   CHECK(ContentOf(path) == kNew);
-  int ends[2];
-  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-  const onecopy::os::UniqueFd from(ends[0]);
-  onecopy::os::UniqueFd to(ends[1]);
+  const auto [from, to] = onecopy::testing::MakePipe();
   REQUIRE_OK(Put("/dev/fd/" + std::to_string(to.get())));
   char got[32] = {};
   CHECK(::read(from.get(), got, sizeof got) == static_cast<ssize_t>(kNew.size()));

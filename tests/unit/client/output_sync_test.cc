@@ -1,9 +1,6 @@
 // Files that count once the disk has them.
-#include <fcntl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -12,19 +9,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "onecopy/reasons.h"
-#include "tests/support/failing_calls.h"
 #include "tests/unit/client/file_copy_fixture.h"
-#include "transport/os/unique_fd.h"
+#include "tests/unit/client/streams.h"
 
 namespace output_sync_test {
 using onecopy::Code;
 using onecopy::LocalFile;
 using onecopy::Status;
 using onecopy::testing::ContentOf;
-using onecopy::testing::TempDir;
+using onecopy::testing::TempFolder;
 
 namespace fs = std::filesystem;
 namespace reasons = onecopy::reasons;
@@ -37,20 +32,15 @@ Status PutOn(const LocalFile& to, bool sync) {
   return onecopy::testing::WriteAsCopy(to, kWritten, sync);
 }
 
-// What the work comes to on a thread for which no disk ever has anything.
+// On a thread for which no disk ever has anything.
 Status WithoutDisks(const std::function<Status()>& work) {
-  Status done;
-  std::thread([&] {
-    const bool filtered = onecopy::testing::FailCalls(SYS_fsync, EIO);
-    done = filtered ? work() : Status(Code::kInternal, "TEST", "no filter for system calls");
-  }).join();
-  return done;
+  return onecopy::testing::WithFailingCalls(SYS_fsync, EIO, 0, work);
 }
 
 }  // namespace
 
 TEST_CASE("a file that the disk does not take is no success, and what was there stays") {
-  const TempDir dir;
+  const TempFolder dir;
   const std::string path = dir / "file";
   std::ofstream(path) << "old";
   const bool range = GENERATE(false, true);
@@ -66,7 +56,7 @@ TEST_CASE("a file that the disk does not take is no success, and what was there 
 }
 
 TEST_CASE("a file that the disk has is what its name stands for") {
-  const TempDir dir;
+  const TempFolder dir;
   for (const char* name : {"new", "old"}) {
     const std::string path = dir / name;
     if (std::string_view(name) == "old") std::ofstream(path) << "old";
@@ -78,10 +68,7 @@ TEST_CASE("a file that the disk has is what its name stands for") {
 }
 
 TEST_CASE("what is on no disk is not waited for") {
-  std::array<int, 2> ends{};
-  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-  const onecopy::os::UniqueFd out(ends[0]);
-  const onecopy::os::UniqueFd in(ends[1]);
+  const auto [out, in] = onecopy::testing::MakePipe();
   for (const LocalFile& to : {LocalFile{"/dev/null"}, LocalFile{"a pipe", in.get()}}) {
     const Status refused = PutOn(to, true);
     CHECK(refused.code() == Code::kInvalidArgument);

@@ -8,20 +8,18 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "onecopy/reasons.h"
-#include "tests/support/failing_calls.h"
 #include "tests/unit/client/file_copy_fixture.h"
 
 namespace partial_file_test {
-using onecopy::Code;
 using onecopy::Result;
 using onecopy::Status;
 using onecopy::client::OutputFile;
 using onecopy::client::Waiter;
 using onecopy::testing::ContentOf;
-using onecopy::testing::TempDir;
+using onecopy::testing::TempFolder;
+using onecopy::testing::WithFailingCalls;
 
 namespace fs = std::filesystem;
 
@@ -29,26 +27,16 @@ namespace {
 
 constexpr uint64_t kBytes = 1 << 20;
 
-// What the work comes to on a thread whose system calls of that number fail like this.
-Status Without(unsigned number, unsigned error, uint32_t least,
-               const std::function<Status()>& work) {
-  Status done;
-  std::thread([&] {
-    const bool filtered = onecopy::testing::FailCalls(number, error, least);
-    done = filtered ? work() : Status(Code::kInternal, "TEST", "no filter for system calls");
-  }).join();
-  return done;
-}
 // Locks are fcntl's with an address, which no number of a descriptor reaches.
 Status WithoutLocks(const std::function<Status()>& work) {
-  return Without(SYS_fcntl, ENOLCK, 1 << 16, work);
+  return WithFailingCalls(SYS_fcntl, ENOLCK, 1 << 16, work);
 }
 Status WithoutHoles(const std::function<Status()>& work) {
-  return Without(SYS_lseek, EINVAL, SEEK_DATA, work);
+  return WithFailingCalls(SYS_lseek, EINVAL, SEEK_DATA, work);
 }
 
 struct Fixture {
-  const TempDir dir;
+  const TempFolder dir;
   const std::string path = dir / "out";
   const std::string partial = dir / ".out.onecopy-part";
   const std::unique_ptr<Waiter> waiter = *Waiter::Make({}, {});

@@ -10,10 +10,13 @@
 
 #include "client/cli/output/document.h"
 #include "tests/unit/client/file_copy_fixture.h"
+#include "tests/unit/client/streams.h"
 
 using onecopy::TransferState;
 using onecopy::cli::Json;
 using onecopy::testing::FileCopyFixture;
+using onecopy::testing::MakePipe;
+using onecopy::testing::MakeTerminal;
 using onecopy::testing::Pattern;
 
 namespace os = onecopy::os;
@@ -27,24 +30,6 @@ std::string ReadAll(int fd) {
     text.append(piece, static_cast<size_t>(count));
   }
   return text;
-}
-
-std::pair<os::UniqueFd, os::UniqueFd> MakePipe() {
-  int ends[2];
-  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-  return {os::UniqueFd(ends[0]), os::UniqueFd(ends[1])};
-}
-
-// Both ends of a terminal: what is read from the first was written to the second.
-std::pair<os::UniqueFd, os::UniqueFd> MakeTerminal() {
-  os::UniqueFd ours(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
-  char name[64];
-  REQUIRE(::grantpt(ours.get()) == 0);
-  REQUIRE(::unlockpt(ours.get()) == 0);
-  REQUIRE(::ptsname_r(ours.get(), name, sizeof name) == 0);
-  os::UniqueFd theirs(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
-  REQUIRE(theirs);
-  return {std::move(ours), std::move(theirs)};
 }
 
 enum class Streams { kPipes, kTerminal, kClosed };

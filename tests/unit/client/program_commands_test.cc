@@ -153,7 +153,7 @@ TEST_CASE("a session that the daemon does not know is a matter of permission") {
   // Clients attach at one daemon, and ask another one.
   const ProgramFixture one;
   const ProgramFixture other;
-  const onecopy::testing::TempDir both;
+  const onecopy::testing::TempFolder both;
   std::filesystem::create_symlink(one.dir / "attach.sock", both / "attach.sock");
   std::filesystem::create_symlink(other.dir / "api.sock", both / "api.sock");
   const Run run = Onecopy({"--run-dir", both.path(), "buffer", "ls"});

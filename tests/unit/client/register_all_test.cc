@@ -16,7 +16,7 @@ using onecopy::MemoryToRegister;
 using onecopy::Result;
 using onecopy::testing::NodePlan;
 using onecopy::testing::ServedCluster;
-using onecopy::testing::TempDir;
+using onecopy::testing::TempFolder;
 
 namespace {
 
@@ -30,7 +30,7 @@ void AddProcessMemory(const std::string& node, NodePlan& plan) {
 TEST_CASE("many pieces of memory are registered in one go, each for itself") {
   constexpr size_t kCount = 500;  // more than are under way at a time
   constexpr size_t kBytes = 4096;
-  const TempDir dir;
+  const TempFolder dir;
   ServedCluster daemon(dir.path(), AddProcessMemory);
   auto client = Client::Connect({.run_dir = dir.path()});
   REQUIRE_OK(client);
@@ -77,7 +77,7 @@ TEST_CASE("many pieces of memory are registered in one go, each for itself") {
 }
 
 TEST_CASE("of GPU memory that is registered in one go each has its own way") {
-  const TempDir dir;
+  const TempFolder dir;
   ServedCluster daemon(dir.path(), [](const std::string& node, NodePlan& plan) {
     onecopy::testing::WithGpus()(node, plan);
     AddProcessMemory(node, plan);
@@ -112,7 +112,7 @@ TEST_CASE("of GPU memory that is registered in one go each has its own way") {
 }
 
 TEST_CASE("what cannot be asked for is told of each piece") {
-  const TempDir dir;
+  const TempFolder dir;
   auto daemon = std::make_unique<ServedCluster>(dir.path(), AddProcessMemory);
   auto client = Client::Connect({.run_dir = dir.path()});
   REQUIRE_OK(client);

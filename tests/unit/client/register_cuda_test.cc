@@ -21,7 +21,7 @@ namespace register_cuda_test {
 using onecopy::Client;
 using onecopy::Code;
 using onecopy::testing::ServedCluster;
-using onecopy::testing::TempDir;
+using onecopy::testing::TempFolder;
 using onecopy::testing::WithGpus;
 
 TEST_CASE("GPU memory is registered in the form in which it can be shared") {
@@ -72,7 +72,7 @@ TEST_CASE("a pointer that is no GPU memory is not registered, with the reason") 
 }
 
 TEST_CASE("GPU memory is exported by the driver that the client names") {
-  const TempDir dir;
+  const TempFolder dir;
   ServedCluster daemon(dir.path(), WithGpus());
   const auto api = onecopy::shim::LoadCuda(onecopy::testing::FakeCudaPath());
   REQUIRE_OK(api);
@@ -123,7 +123,7 @@ TEST_CASE("GPU memory is exported by the driver that the client names") {
 
 TEST_CASE(
     "GPU memory that no other process can map is copied by this one, and goes by its number") {
-  const TempDir dir;
+  const TempFolder dir;
   ServedCluster daemon(dir.path(), [](const std::string& node, onecopy::testing::NodePlan& plan) {
     plan.memories.push_back(std::make_unique<onecopy::process::ProcessMemory>(
         node, uint64_t{4} << 20, std::chrono::seconds(10)));

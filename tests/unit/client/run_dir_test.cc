@@ -4,16 +4,16 @@
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "tests/unit/client/temp_dir.h"
+#include "tests/support/temp_folder.h"
 
 namespace run_dir_test {
 using onecopy::client::FindRunDir;
 using onecopy::client::RunDirHints;
-using onecopy::testing::TempDir;
+using onecopy::testing::TempFolder;
 
 namespace {
 
-RunDirHints Hints(const TempDir& system) {
+RunDirHints Hints(const TempFolder& system) {
   RunDirHints hints;
   hints.system_dir = system.path();
   return hints;
@@ -22,7 +22,7 @@ RunDirHints Hints(const TempDir& system) {
 }  // namespace
 
 TEST_CASE("the run directory is the caller's, then ONECOPY_RUN_DIR's, whether they exist or not") {
-  const TempDir system;
+  const TempFolder system;
   RunDirHints hints = Hints(system);
   hints.xdg_runtime_dir = "/xdg";
   hints.onecopy_run_dir = "/variable";
@@ -33,18 +33,19 @@ TEST_CASE("the run directory is the caller's, then ONECOPY_RUN_DIR's, whether th
 }
 
 TEST_CASE("without a choice, the system's run directory counts where it has an attach socket") {
-  const TempDir system;
+  const TempFolder system;
   RunDirHints hints = Hints(system);
   hints.xdg_runtime_dir = "/xdg";
   CHECK(FindRunDir(hints).path == "/xdg/onecopy");
-  CHECK(FindRunDir(hints).tried == std::vector<std::string>{system.path(), "/xdg/onecopy"});
+  CHECK(FindRunDir(hints).tried ==
+        std::vector<std::string>{system.path().string(), "/xdg/onecopy"});
   std::ofstream(system / "attach.sock") << "";
-  CHECK(FindRunDir(hints).path == system.path());
+  CHECK(FindRunDir(hints).path == system.path().string());
 }
 
 TEST_CASE("without XDG_RUNTIME_DIR only the system's run directory is left") {
-  const TempDir system;
-  CHECK(FindRunDir(Hints(system)).path == system.path());
+  const TempFolder system;
+  CHECK(FindRunDir(Hints(system)).path == system.path().string());
 }
 
 TEST_CASE(

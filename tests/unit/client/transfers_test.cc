@@ -15,7 +15,7 @@ using onecopy::TransferInfo;
 using onecopy::TransferRequest;
 using onecopy::TransferState;
 using onecopy::testing::ServedCluster;
-using onecopy::testing::TempDir;
+using onecopy::testing::TempFolder;
 
 namespace {
 
@@ -241,7 +241,7 @@ TEST_CASE("transfers are listed newest first, over all pages") {
 }
 
 TEST_CASE("a daemon that goes away ends the waiting") {
-  TempDir dir;
+  TempFolder dir;
   auto daemon = std::make_unique<ServedCluster>(dir.path());
   daemon->AddBuffer("east", "a", 10);
   daemon->AddBuffer("west", "b", 1000);

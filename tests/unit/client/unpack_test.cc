@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <thread>
 
 #include "client/cli/target_folder.h"
@@ -15,18 +17,13 @@ namespace unpack_test {
 using onecopy::cli::TargetFolder;
 using onecopy::testing::ContentOf;
 using onecopy::testing::Has;
+using onecopy::testing::ModeOf;
 using onecopy::testing::ProgramFixture;
 using onecopy::testing::Run;
 
 namespace fs = std::filesystem;
 
 namespace {
-
-mode_t ModeOf(const std::string& path) {
-  struct stat facts {};
-  REQUIRE(::lstat(path.c_str(), &facts) == 0);
-  return facts.st_mode & 07777;
-}
 
 void SetMode(const std::string& path, mode_t mode) { REQUIRE(::chmod(path.c_str(), mode) == 0); }
 
@@ -52,6 +49,25 @@ struct UnpackFixture : ProgramFixture {
     options.insert(options.begin(), {"cp", "pack", dir / "out/"});
     return (*this)(options);
   }
+
+  // In "out", files with the names of those in "in", and the modes of these.
+  void WriteOld(mode_t executable, mode_t other) {
+    for (const auto& [name, mode] : Modes(executable, other)) {
+      Write("out/" + name, "old");
+      SetMode(dir / ("out/" + name), mode);
+    }
+  }
+  void CheckModes(mode_t executable, mode_t other) {
+    for (const auto& [name, mode] : Modes(executable, other)) {
+      INFO(name);
+      CHECK(ModeOf(dir / ("out/" + name)) == mode);
+    }
+  }
+
+ private:
+  static std::map<std::string, mode_t> Modes(mode_t executable, mode_t other) {
+    return {{"run", executable}, {"none-run", executable}, {"read", other}, {"none-read", other}};
+  }
 };
 
 }  // namespace
@@ -64,30 +80,17 @@ TEST_CASE("a folder comes back with its files, empty folders and executables") {
   CHECK(f.Read("out/run") == "run");
   CHECK(f.Read("out/sub/file") == "in a folder");
   CHECK(fs::is_empty(f.dir / "out/empty/below"));
-  CHECK(ModeOf(f.dir / "out/run") == 0755);
-  CHECK(ModeOf(f.dir / "out/none-run") == 0755);
-  CHECK(ModeOf(f.dir / "out/read") == 0644);
-  CHECK(ModeOf(f.dir / "out/none-read") == 0644);
+  f.CheckModes(0755, 0644);
 }
 
 TEST_CASE("a file that replaces another one has its mode, and is executable as the index says") {
   UnpackFixture f;
   fs::create_directories(f.dir / "out");
-  for (const char* name : {"run", "none-run"}) {
-    f.Write(std::string("out/") + name, "old");
-    SetMode(f.dir / ("out/" + std::string(name)), 0640);
-  }
-  for (const char* name : {"read", "none-read"}) {
-    f.Write(std::string("out/") + name, "old");
-    SetMode(f.dir / ("out/" + std::string(name)), 0771);
-  }
+  f.WriteOld(0640, 0771);
   REQUIRE(f.Unpack().exit_status == 0);
   CHECK(f.Read("out/run") == "run");
   CHECK(f.Read("out/none-read").empty());
-  CHECK(ModeOf(f.dir / "out/run") == 0750);
-  CHECK(ModeOf(f.dir / "out/none-run") == 0750);
-  CHECK(ModeOf(f.dir / "out/read") == 0660);
-  CHECK(ModeOf(f.dir / "out/none-read") == 0660);
+  f.CheckModes(0750, 0660);
 }
 
 TEST_CASE("with --sync the disk has new folders, too") {
@@ -137,7 +140,7 @@ TEST_CASE("no symbolic link leads a file out of its folder") {
 }
 
 TEST_CASE("a folder that another one takes the place of is still the target") {
-  const onecopy::testing::TempDir dir;
+  const onecopy::testing::TempFolder dir;
   const auto target = TargetFolder::Make(dir / "out/deep", false);
   REQUIRE_OK(target);
   fs::create_directory(dir / "victim");
@@ -149,7 +152,7 @@ TEST_CASE("a folder that another one takes the place of is still the target") {
 }
 
 TEST_CASE("the folder itself may be named by a link, and by what leads up") {
-  const onecopy::testing::TempDir dir;
+  const onecopy::testing::TempFolder dir;
   fs::create_directory(dir / "real");
   fs::create_directory_symlink(dir / "real", dir / "link");
   REQUIRE_OK(TargetFolder::Make(dir / "link/new/../other/", true).status());

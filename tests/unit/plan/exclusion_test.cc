@@ -1,4 +1,8 @@
 // What failed when it was tried, and the ways that are left.
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/plan/nodes.h"
@@ -41,6 +45,17 @@ struct TwoLinks {
   void Fail(const Path& path, const Status& why) {
     request.excluded.push_back(Exclusion::Of(path, why));
   }
+  // No path is left: these were refused, with one reason.
+  void CheckRefused(const std::vector<std::string>& paths, std::string_view reason,
+                    std::string_view detail) const {
+    const auto none = MakePlan(request);
+    REQUIRE_FALSE(none.ok());
+    for (const std::string& path : paths) {
+      const onecopy::Refusal refusal = RefusalOf(none.status().refusals(), path);
+      CHECK(refusal.reason == reason);
+      CHECK(refusal.detail == detail);
+    }
+  }
 
   const NodeCapability source = WithUcx("rail-a");
   const NodeCapability destination = WithUcx("rail-b");
@@ -61,11 +76,7 @@ TEST_CASE("a path that failed over one link is tried over the other") {
   CHECK(second.path == "rdma-direct");
   CHECK(second.link == "ucx");
   two.Fail(second, {Code::kResourceExhausted, reasons::kKeysExhausted, "no rkey is left"});
-  const auto none = MakePlan(two.request);
-  REQUIRE_FALSE(none.ok());
-  const onecopy::Refusal refusal = RefusalOf(none.status().refusals(), "rdma-direct");
-  CHECK(refusal.reason == reasons::kKeysExhausted);
-  CHECK(refusal.detail == "no window is left; no rkey is left");
+  two.CheckRefused({"rdma-direct"}, reasons::kKeysExhausted, "no window is left; no rkey is left");
 }
 
 TEST_CASE("a bounce that failed at one end is tried at the other") {
@@ -91,11 +102,6 @@ TEST_CASE("a link that does not connect is left alone, however a path is staged"
   const Path second = two.Next();
   CHECK(second.link == "ucx");
   two.Fail(second, {Code::kUnavailable, reason, "no endpoint came up"});
-  const auto none = MakePlan(two.request);
-  REQUIRE_FALSE(none.ok());
-  for (const char* path : {"rdma-direct", "rdma-bounce", "rdma-staged"}) {
-    const onecopy::Refusal refusal = RefusalOf(none.status().refusals(), path);
-    CHECK(refusal.reason == reason);
-    CHECK(refusal.detail == "no lane came up; no endpoint came up");
-  }
+  two.CheckRefused({"rdma-direct", "rdma-bounce", "rdma-staged"}, reason,
+                   "no lane came up; no endpoint came up");
 }

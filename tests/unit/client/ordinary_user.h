@@ -1,4 +1,4 @@
-// A folder of a test, removed in the end.
+// The rights of an ordinary user, in tests that root runs.
 #pragma once
 
 #include <unistd.h>
@@ -9,27 +9,6 @@
 #include <string>
 
 namespace onecopy::testing {
-
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "onecopy-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    path_ = pattern;
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 // Makes this process, where it is root's, an ordinary user's while it lives; the folder becomes
 // theirs.
