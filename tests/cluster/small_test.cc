@@ -132,6 +132,23 @@ TEST_CASE("what a policy allows goes by the ring, and nothing else does") {
   }
 }
 
+TEST_CASE("a transfer with a deadline goes by the ring, and one of no time does not") {
+  Small with;
+  Client& client = GENERATE(true, false) ? with.west : with.east;
+  for (int i = 0; i < 3; ++i) Must(client.RunTransfer(Small::Piece(0)));
+  TransferRequest timed = Small::Piece(kPiece);
+  timed.deadline = std::chrono::seconds(60);
+  const TransferInfo moved = Must(client.RunTransfer(timed));
+  REQUIRE(moved.state == TransferState::kSucceeded);
+  CHECK(ByRing(client, moved.id));
+  CHECK(IsPayload(with.to.data() + kPiece, kPiece, 1, kPiece));
+  const TransferInfo started = Must(client.StartTransfer(timed));
+  CHECK(Must(client.AwaitTransfer(started.id)).state == TransferState::kSucceeded);
+  CHECK(ByRing(client, started.id));
+  timed.deadline = std::chrono::milliseconds(0);
+  CHECK(client.RunTransfer(timed).status().reason() == "BAD_ARGUMENT");
+}
+
 TEST_CASE("many short pieces inside a node go by the ring as one transfer, as by gRPC") {
   Small with;
   Client& client = with.east;
@@ -272,7 +289,11 @@ TEST_CASE("a frozen node holds up nobody for ever who moves small pieces to it o
   Client& client = at_destination ? with.west : with.east;
   for (int i = 0; i < 3; ++i) Must(client.RunTransfer(Small::Piece(0)));
   Frozen frozen(at_destination ? with.pair.east : with.pair.west);
-  const auto held = client.RunTransfer(Small::Piece(0));
+  TransferRequest request = Small::Piece(0);
+  const bool timed = GENERATE(false, true);
+  if (timed) request.deadline = std::chrono::seconds(1);
+  const auto held = client.RunTransfer(request);
   CHECK_FALSE((held.ok() && held->state == TransferState::kSucceeded));
+  if (timed) CHECK((held.ok() ? OutcomeOf(*held) : held.status()).reason() == "DEADLINE");
 }
 }  // namespace small_test

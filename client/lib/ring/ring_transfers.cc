@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "client/lib/calls/call_limit.h"
 #include "client/lib/calls/wire.h"
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
@@ -20,6 +21,18 @@ void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+// A submission is not interrupted. Long ones end in time where their deadline is not shorter than
+// what a client may have under way before them; the daemon judges what is no deadline at all.
+bool CanEndBy(const TransferRequest& request) {
+  if (!request.deadline) return true;
+  constexpr std::chrono::milliseconds kLeast{1};
+  constexpr std::chrono::milliseconds kLeastOfLong{1000};
+  constexpr std::chrono::milliseconds kMost = std::chrono::hours(24);
+  const bool brief = request.equal_ranges == nullptr && SaidBytes(request) > 0 &&
+                     SaidBytes(request) <= ring::kMaxBytes;
+  return *request.deadline >= (brief ? kLeast : kLeastOfLong) && *request.deadline <= kMost;
 }
 
 ring::ClientEnd::Pieces ColumnsOf(const TransferRequest& request) {
@@ -47,7 +60,7 @@ bool RingTransfers::Fits(const TransferRequest& request) const {
   return from.value_or(1) > 0 && to.value_or(1) > 0 && SaidBytes(request) <= ring::kMaxLongBytes &&
          (!from || !to || *from == *to || request.equal_ranges != nullptr) &&
          (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
-         !request.sync && !request.deadline && request.request_id.empty() &&
+         !request.sync && CanEndBy(request) && request.request_id.empty() &&
          AreRangesForRing(request) && !request.source.buffer.empty() &&
          !request.destination.buffer.empty() && request.source.fd_handle == 0 &&
          request.destination.fd_handle == 0 && request.more_sources.empty() &&
@@ -177,6 +190,8 @@ std::optional<uint64_t> RingTransfers::Submit(const TransferRequest& request, co
   slot.move = *move;
   slot.submitted = std::chrono::system_clock::now();
   slot.begun = Clock::now();
+  const CallLimit::Time until = CallLimit::For(request.deadline);
+  slot.until = until ? until->time_since_epoch().count() : 0;
   return number;
 }
 
@@ -213,7 +228,14 @@ RingTransfers::Progress RingTransfers::Look(uint64_t number) {
     ReapAll();
   }
   if (HasEnded(number)) return Progress::kEnded;
-  return gone ? Progress::kGone : Progress::kUnderWay;
+  return gone || IsLate(number) ? Progress::kGone : Progress::kUnderWay;
+}
+
+bool RingTransfers::IsLate(uint64_t number) const {
+  const Slot& slot = ring_.load(std::memory_order_acquire)->slots[number % kSlots];
+  const Clock::rep until = slot.until.load(std::memory_order_relaxed);
+  return until != 0 && slot.number.load(std::memory_order_relaxed) == number &&
+         Clock::now().time_since_epoch().count() > until;
 }
 
 std::optional<std::chrono::nanoseconds> RingTransfers::ExpectedLeft(uint64_t number) {
@@ -251,7 +273,12 @@ void RingTransfers::LookForDaemon() {
   ring.end.WakeOthers();
 }
 
-Status RingTransfers::Gone() const {
+Status RingTransfers::Gone(uint64_t number) const {
+  if (IsLate(number)) {
+    return {Code::kDeadlineExceeded, reasons::kDeadline,
+            "the transfer did not end within its deadline, and may be under way still",
+            "allow it more time; if it is under way still, removing its buffer waits for its end"};
+  }
   if (!gone_.load(std::memory_order_relaxed)) {
     return {Code::kUnavailable, reasons::kDaemonUnreachable,
             "the daemon has been silent for " + std::to_string(silence_.limit().count()) +
@@ -271,7 +298,7 @@ Status RingTransfers::Wait(uint64_t number) {
         return OkStatus();
       case Progress::kGone:
         Forget(number);
-        return Gone();
+        return Gone(number);
       case Progress::kUnderWay:
         break;
     }

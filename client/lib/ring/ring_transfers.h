@@ -50,6 +50,7 @@ class RingTransfers {
   // One that Start began.
   std::optional<uint64_t> Keep(const TransferId& id);
   void Forget(uint64_t number);
+  // kGone: its end is not awaited any more; Gone says why.
   enum class Progress { kUnderWay, kEnded, kGone };
   Progress Look(uint64_t number);
   // Waits a moment for any end, at most `longest`: as ChoosePause says, for this submission.
@@ -58,9 +59,10 @@ class RingTransfers {
   void LookForDaemon();
   // What is returned of a submission that has ended; nothing where gRPC must say more.
   std::optional<TransferInfo> TakeEnd(uint64_t number);
-  // What becomes of those that have not ended: UNAVAILABLE (SESSION_LOST), or, of a daemon that is
-  // silent, (DAEMON_UNREACHABLE).
-  Status Gone() const;
+  // What becomes of one that has not ended: UNAVAILABLE (SESSION_LOST), or, of a daemon that is
+  // silent, (DAEMON_UNREACHABLE); DEADLINE_EXCEEDED (DEADLINE) once it is later than CallLimit::For
+  // gives its deadline.
+  Status Gone(uint64_t number) const;
 
   // Returns when the transfer has ended, if it is one of this ring's.
   void WaitFor(const TransferId& id);
@@ -75,7 +77,8 @@ class RingTransfers {
   struct Slot {
     std::atomic<uint64_t> ended_number{0};  // one more than the submission's, once that has ended
     std::atomic<uint64_t> number{0};
-    bool waited_for = false;  // by Run: it must not lose its place
+    std::atomic<Clock::rep> until{0};  // when its deadline has passed; 0: it has none
+    bool waited_for = false;           // by Run: it must not lose its place
     RouteRef route;
     RingMove move;
     WallTime submitted;
@@ -114,6 +117,7 @@ class RingTransfers {
   std::optional<uint64_t> NumberOf(const TransferId& id) const;
   TransferInfo Describe(const Slot& slot) const ONECOPY_REQUIRES(mutex_);
   bool HasEnded(uint64_t number) const;
+  bool IsLate(uint64_t number) const;
   // Until its expected end; nothing where none is expected.
   std::optional<std::chrono::nanoseconds> ExpectedLeft(uint64_t number);
 

@@ -74,7 +74,7 @@ SessionRef RingPending::Look() {
     }
     case RingTransfers::Progress::kGone:
       ring.Forget(number_);
-      End(ring.Gone());
+      End(ring.Gone(number_));
       session_ = nullptr;
       return nullptr;
     case RingTransfers::Progress::kEnded:

@@ -99,7 +99,7 @@ bool TransferCall::LookAtRing() {
       return false;
     case RingTransfers::Progress::kGone:
       session_->ring().Forget(*number_);
-      End(session_->ring().Gone());
+      End(session_->ring().Gone(*number_));
       return true;
     case RingTransfers::Progress::kEnded:
       break;

@@ -64,9 +64,10 @@ struct ConnectOptions {
 //
 // **Deadlines.** The daemon ends a transfer or a copy at its deadline. If the daemon has not
 // reported the end 2.5 s later, the call fails with DEADLINE_EXCEEDED (DEADLINE); the transfer may
-// then still be running and using its memory. Without a deadline, calls that make the daemon work
-// (creating, registering and summing buffers, probing, planning, transfers, watching) take as long
-// as the daemon shows that it lives. If it is silent for `ConnectOptions::timeout`, they fail with
+// then still be running and using its memory. What goes by a ring is not interrupted: it fails only
+// if it takes those 2.5 s longer. Without a deadline, calls that make the daemon work (creating,
+// registering and summing buffers, probing, planning, transfers, watching) take as long as the
+// daemon shows that it lives. If it is silent for `ConnectOptions::timeout`, they fail with
 // UNAVAILABLE (DAEMON_UNREACHABLE). All other calls take at most that time (DEADLINE_EXCEEDED).
 // Destructors, and Close methods, wait for the daemon for at most 5 s. If it does not answer, the
 // library repeats the release after the next call that the daemon answers. Waiting for callbacks of
