@@ -171,8 +171,9 @@ void EvaluateUcx(const Facts& facts, Findings& findings) {
     const std::string seen = "UCX " + facts.ucx.version + " has these modules in " +
                              facts.ucx.modules_folder + ": " + Join(facts.ucx.modules, 12);
     const std::string remedy =
-        "install a vendor's UCX with verbs and CUDA (HPC-X, DOCA-OFED) and set [libraries] ucx to "
-        "its libucp.so.0; the verbs link does not need UCX";
+        "install a vendor's UCX with verbs and CUDA: the daemon finds HPC-X below /opt and in the "
+        "HPC SDK, and DOCA-OFED; elsewhere set [libraries] ucx to its libucp.so.0. The verbs link "
+        "does not need UCX";
     if (!facts.ucx.verbs) findings.Add("UCX_WITHOUT_VERBS", Severity::kNote, seen, remedy);
     if (!facts.ucx.cuda) findings.Add("UCX_WITHOUT_CUDA", Severity::kNote, seen, remedy);
   }

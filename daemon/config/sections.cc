@@ -400,7 +400,9 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
       "libraries", "Paths of vendors' libraries to use instead of the system's.", {}};
   for (const std::string& library : schema.libraries) {
     libraries.keys.push_back(
-        Text(library, "", "Path of the " + library + " library. Empty: the system's."));
+        Text(library, "",
+             "Path of the " + library + " library. Empty: the system's" +
+                 (library == "ucx" ? ", or a vendor's that reaches more (docs/rdma.md)." : ".")));
   }
   sections.push_back(std::move(libraries));
   for (const auto& [name, keys] : schema.backends) sections.push_back({name, "", keys});

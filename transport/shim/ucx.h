@@ -56,7 +56,8 @@ struct UcxApi {
   ONECOPY_UCX_FUNCTIONS(ONECOPY_UCX_MEMBER)
 #undef ONECOPY_UCX_MEMBER
 
-  std::string library;  // the path or soname that was opened
+  std::string library;      // the path or soname that was opened
+  std::string passed_over;  // a better one that could not be, and why; empty: there was none
 
   // Whether the library is at least that version.
   bool NotOlderThan(unsigned major, unsigned minor) const;
@@ -68,8 +69,10 @@ struct UcxApi {
 // transport/link/ucx for the choices.
 void PrepareUcxEnvironment();
 
-// Opens `path`, or libucp.so.0 where that is empty. Any thread. FAILED_PRECONDITION with the reason
-// LINK_MISSING where it is not there, cannot be loaded, or is older than 1.13.
+// Opens `path`. Where that is empty: the vendor's library that ChooseUcx names, or, if there is
+// none or it cannot be used (`passed_over`), the system's libucp.so.0. Any thread.
+// FAILED_PRECONDITION with the reason LINK_MISSING where it is not there, cannot be loaded, or is
+// older than 1.13.
 Result<std::shared_ptr<const UcxApi>> LoadUcx(const std::string& path = {});
 
 }  // namespace onecopy::shim

@@ -58,6 +58,7 @@ Status UcxLink::Start() {
   ONECOPY_ASSIGN_OR_RETURN(const auto api, shim::LoadUcx(options_.library));
   capability_.version = api->GetVersionString();
   capability_.attributes["library"] = api->library;
+  if (!api->passed_over.empty()) capability_.attributes["library_not_used"] = api->passed_over;
   ONECOPY_ASSIGN_OR_RETURN(context_, Context::Open({api, options_.transports, options_.devices,
                                                     TrustsAnyone(options_.trust)}));
   for (unsigned i = 0; i < options_.threads; ++i) {
