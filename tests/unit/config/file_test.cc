@@ -47,6 +47,20 @@ class Folder {
 
 }  // namespace
 
+TEST_CASE("lanes and peers may have several addresses") {
+  const auto parsed = Parse(R"(
+listen = "0.0.0.0:7701"
+lanes = "10.0.1.1:7702, [fd00::1]:7703"
+[peers.gpu-02]
+address = "10.0.1.2:7701,10.0.2.2:7701"
+)",
+                            "f", TestSchema());
+  REQUIRE_OK(parsed);
+  CHECK(onecopy::os::ToString(parsed->LanesAddresses()) == "10.0.1.1:7702,[fd00::1]:7703");
+  CHECK(onecopy::os::ToString(parsed->peers.at("gpu-02").addresses) ==
+        "10.0.1.2:7701,10.0.2.2:7701");
+}
+
 TEST_CASE("an empty file gives the documented defaults") {
   const auto parsed = Parse("", "f", TestSchema());
   REQUIRE_OK(parsed);
