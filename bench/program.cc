@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "bench/load/kernels.h"
+#include "bench/matrix_command.h"
 #include "bench/report_command.h"
 #include "bench/run_command.h"
 #include "bench/tune_command.h"
@@ -33,7 +34,9 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  onecopy-bench run --filter '*host to host' --sizes 1MiB,256MiB --json rows.json\n"
     "  onecopy-bench run --peer west --json rows.json     (on west: onecopy-bench lend)\n"
-    "  onecopy-bench report rows.json --html rows.html";
+    "  onecopy-bench report rows.json --html rows.html\n"
+    "  onecopy-bench matrix --json matrix.json             (every two GPUs: P2P on and off, "
+    "onecopy)";
 
 struct LendArguments {
   std::string size = "1GiB";
@@ -177,6 +180,27 @@ void AddTuneOptions(CLI::App& tune, TuneArguments& arguments) {
       ->type_name("PATH");
 }
 
+void AddMatrixOptions(CLI::App& matrix, MatrixArguments& arguments) {
+  matrix.add_option("--size", arguments.size, "size of each copy and transfer; default 256MiB")
+      ->type_name("BYTES");
+  matrix
+      .add_option("--samples", arguments.samples,
+                  "samples of each figure after one warm-up; default 5")
+      ->check(CLI::Range(1U, 1000U));
+  matrix
+      .add_option("--json", arguments.json_file,
+                  "also write the figures to this file, as JSON, one object for each pair")
+      ->type_name("FILE");
+  matrix
+      .add_option("--onecopyd", arguments.onecopyd,
+                  "path of onecopyd; default: the one beside this program")
+      ->type_name("PATH");
+  matrix
+      .add_option("--cuda", arguments.daemon.cuda_library,
+                  "path of the CUDA driver library; default: the system's")
+      ->type_name("PATH");
+}
+
 Result<int> LoadUntilStopped(const std::string& cuda_library, const ProgramIo& io) {
   ONECOPY_RETURN_IF_ERROR(KeepGpusBusy({.cuda_library = cuda_library,
                                         .started = [&] { io.out << "busy" << std::endl; },
@@ -207,11 +231,13 @@ struct Arguments {
   ReportOptions report_options;
   LendArguments lend_arguments;
   TuneArguments tune_arguments;
+  MatrixArguments matrix_arguments;
   std::string load_cuda_library;
   CLI::App* run = nullptr;
   CLI::App* report = nullptr;
   CLI::App* lend = nullptr;
   CLI::App* tune = nullptr;
+  CLI::App* matrix = nullptr;
   CLI::App* load = nullptr;
 };
 
@@ -226,6 +252,9 @@ void Define(CLI::App& program, Arguments& typed) {
       "lend", "lend memory of this node to a bench on another node, until Ctrl-C");
   typed.tune =
       program.add_subcommand("tune", "find the best settings of tcp-staged for this machine");
+  typed.matrix = program.add_subcommand(
+      "matrix",
+      "measure copies between each two GPUs, by plain CUDA with P2P on and off, and by a daemon");
   typed.load = program.add_subcommand(
       "load", "keep every GPU busy with kernels, as another program would, until Ctrl-C");
   typed.load
@@ -234,6 +263,7 @@ void Define(CLI::App& program, Arguments& typed) {
       ->type_name("PATH");
   AddRunOptions(*typed.run, typed.run_options);
   AddTuneOptions(*typed.tune, typed.tune_arguments);
+  AddMatrixOptions(*typed.matrix, typed.matrix_arguments);
   AddReportOptions(*typed.report, typed.report_options);
   AddLendOptions(*typed.lend, typed.lend_arguments);
 }
@@ -269,6 +299,9 @@ int RunProgram(const std::vector<std::string>& arguments, const ProgramIo& io) {
   if (typed.tune->parsed()) {
     typed.tune_arguments.options.stopped = Stopped;
     return Tell(TuneMachine(typed.tune_arguments, io), io.progress);
+  }
+  if (typed.matrix->parsed()) {
+    return Tell(MeasureMatrix(typed.matrix_arguments, Stopped, io), io.progress);
   }
   if (typed.load->parsed()) return Tell(LoadUntilStopped(typed.load_cuda_library, io), io.progress);
   return Tell(typed.lend->parsed() ? LendUntilStopped(typed.lend_arguments, io)

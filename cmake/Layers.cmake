@@ -106,14 +106,16 @@ set(ONECOPY_LAYER_client_cli
 set(ONECOPY_LAYER_client_python client/cli/output client/formats client/lib transport/core transport/os)
 set(ONECOPY_LAYER_client_cli_output client/lib transport/core)
 set(ONECOPY_LAYER_bench
-    bench/daemons bench/load bench/measure bench/report bench/tune bench/work transport/core transport/os
-    transport/shim)
+    bench/daemons bench/load bench/matrix bench/measure bench/report bench/tune bench/work transport/core
+    transport/os transport/shim)
 set(ONECOPY_LAYER_bench_measure transport/core)
 set(ONECOPY_LAYER_bench_load transport/core transport/shim)
 set(ONECOPY_LAYER_bench_ceiling bench/measure transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_bench_daemons client/lib transport/core transport/os)
 set(ONECOPY_LAYER_bench_report bench/measure transport/core)
 set(ONECOPY_LAYER_bench_tools bench/daemons bench/measure transport/core transport/os)
+set(ONECOPY_LAYER_bench_matrix
+    bench/ceiling bench/daemons bench/measure bench/work client/lib transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_bench_tune bench/daemons bench/measure bench/work transport/core)
 set(ONECOPY_LAYER_bench_work
     bench/ceiling bench/daemons bench/measure bench/tools client/lib transport/core transport/os transport/shim
