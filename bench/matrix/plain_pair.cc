@@ -79,8 +79,11 @@ Status PlainPair::Copy(const GpuMemory& from, const GpuMemory& to, uint64_t byte
                     "cuMemcpyPeerAsync");
 }
 
-Status PlainPair::CopyForward(uint64_t bytes) const {
-  return Copy(*source_, *target_, bytes, forward_->stream());
+Status PlainPair::CopyForward(uint64_t bytes, unsigned copies) const {
+  for (unsigned i = 0; i < copies; ++i) {
+    ONECOPY_RETURN_IF_ERROR(Copy(*source_, *target_, bytes, forward_->stream()));
+  }
+  return OkStatus();
 }
 
 Status PlainPair::CopyBackward(uint64_t bytes) const {
@@ -89,24 +92,21 @@ Status PlainPair::CopyBackward(uint64_t bytes) const {
 }
 
 Result<double> PlainPair::OneWayBytesPerSecond() {
-  ONECOPY_ASSIGN_OR_RETURN(const double seconds, forward_->Run([this]() -> Status {
-    for (unsigned i = 0; i < kCopiesPerSample; ++i) {
-      ONECOPY_RETURN_IF_ERROR(CopyForward(bytes_));
-    }
-    return OkStatus();
-  }));
+  const auto submit = [this] { return CopyForward(bytes_, kCopiesPerSample); };
+  ONECOPY_ASSIGN_OR_RETURN(const double seconds, forward_->Run(submit, gate_.get()));
   return static_cast<double>(bytes_) * kCopiesPerSample / seconds;
 }
 
 Result<double> PlainPair::BothWaysBytesPerSecond() {
-  ONECOPY_ASSIGN_OR_RETURN(const double seconds, forward_->Run([this]() -> Status {
+  const auto submit = [this]() -> Status {
     ONECOPY_RETURN_IF_ERROR(backward_->WaitFor(*forward_));
     for (unsigned i = 0; i < kCopiesPerSample; ++i) {
-      ONECOPY_RETURN_IF_ERROR(CopyForward(bytes_));
+      ONECOPY_RETURN_IF_ERROR(CopyForward(bytes_, 1));
       ONECOPY_RETURN_IF_ERROR(CopyBackward(bytes_));
     }
     return forward_->WaitFor(*backward_);
-  }));
+  };
+  ONECOPY_ASSIGN_OR_RETURN(const double seconds, forward_->Run(submit, gate_.get()));
   return 2 * static_cast<double>(bytes_) * kCopiesPerSample / seconds;
 }
 
@@ -144,15 +144,8 @@ Result<double> PlainPair::ThroughHostBytesPerSecond() {
 }
 
 Result<double> PlainPair::LatencySeconds() {
-  ONECOPY_ASSIGN_OR_RETURN(const double seconds,
-                           forward_->Run(
-                               [this]() -> Status {
-                                 for (unsigned i = 0; i < kLatencyCopies; ++i) {
-                                   ONECOPY_RETURN_IF_ERROR(CopyForward(kLatencyCopyBytes));
-                                 }
-                                 return OkStatus();
-                               },
-                               gate_.get()));
+  const auto submit = [this] { return CopyForward(kLatencyCopyBytes, kLatencyCopies); };
+  ONECOPY_ASSIGN_OR_RETURN(const double seconds, forward_->Run(submit, gate_.get()));
   return seconds / kLatencyCopies;
 }
 
@@ -192,7 +185,7 @@ Status PlainPair::CheckArrival(const std::function<Status(uint64_t bytes)>& subm
 }
 
 Status PlainPair::CheckOneWay() {
-  return CheckArrival([this](uint64_t bytes) { return CopyForward(bytes); });
+  return CheckArrival([this](uint64_t bytes) { return CopyForward(bytes, 1); });
 }
 
 Status PlainPair::CheckThroughHost() {

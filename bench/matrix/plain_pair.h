@@ -26,7 +26,8 @@ class PlainPair {
   PlainPair(const PlainPair&) = delete;
   PlainPair& operator=(const PlainPair&) = delete;
 
-  // A sample each. Rates count each copied byte once.
+  // A sample each. Rates count each copied byte once. The copies between GPUs begin when all of a
+  // sample are submitted (see Gate).
 
   // Several copies of all bytes on a stream of `from`.
   Result<double> OneWayBytesPerSecond();
@@ -35,8 +36,7 @@ class PlainPair {
   Result<double> BothWaysBytesPerSecond();
   // To pinned host memory on one stream and from there on another, in pieces that overlap.
   Result<double> ThroughHostBytesPerSecond();
-  // Seconds of one of many copies of kLatencyCopyBytes, all of which were submitted before the
-  // first begins.
+  // The mean of many copies of kLatencyCopyBytes, one after the other.
   Result<double> LatencySeconds();
 
   // Whether the bytes of a copy arrive: DATA_LOSS if not.
@@ -48,7 +48,7 @@ class PlainPair {
       : from_(std::move(from)), to_(std::move(to)), bytes_(bytes) {}
   Status Begin(EventElapsed elapsed);
   Status Copy(const GpuMemory& from, const GpuMemory& to, uint64_t bytes, CUstream stream) const;
-  Status CopyForward(uint64_t bytes) const;
+  Status CopyForward(uint64_t bytes, unsigned copies) const;
   Status CopyBackward(uint64_t bytes) const;
   Status SubmitThroughHost(uint64_t bytes);
   Status CheckArrival(const std::function<Status(uint64_t bytes)>& submit);

@@ -1,4 +1,5 @@
 // `onecopy-bench matrix` as its user runs it, on the fake driver and with a real daemon.
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/catch.h"
@@ -87,6 +88,18 @@ TEST_CASE("matrix of one GPU has one cell, and is a success") {
   CHECK(Has(ran.out, "1 GPU, CUDA 13.0\n"));
   REQUIRE(document.at("pairs").size() == 1);
   CHECK(document.at("pairs").at(0).at("missing").empty());
+}
+
+TEST_CASE("a signal ends matrix after the sample under way, and what was measured is printed") {
+  Process process({.program = "/bin/sh",
+                   .arguments = {"-c", "exec \"$0\" \"$@\" 2>&1", ProgramFolder() / "onecopy-bench",
+                                 "matrix", "--cuda", FakeCudaPath(), "--samples", "1000"}});
+  CHECK(Has(process.ReadLine(), "plain CUDA, P2P off and through the host: 0 -> 0"));
+  process.Signal(SIGINT);
+  const std::string out = process.ReadAll();
+  INFO(out);
+  CHECK(process.Wait() == 130);
+  CHECK(Has(out, "from\\to         0         1\n      0         -         -\n"));
 }
 
 TEST_CASE("matrix without a GPU or a driver is one error") {
