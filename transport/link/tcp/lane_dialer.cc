@@ -34,7 +34,7 @@ LaneDialer::LaneDialer(std::shared_ptr<TcpConnection> connection, os::EventLoop&
       connection_(making_),
       lanes_(making_->lanes().size() + 1),
       messages_tried_(plan_.addresses.size()) {
-  for (const os::HostPort& where : plan_.addresses) addresses_.push_back({where, false, {}});
+  for (const os::HostPort& where : plan_.addresses) addresses_.push_back({.where = where});
 }
 
 void LaneDialer::Start(Done done) {
@@ -162,9 +162,20 @@ void LaneDialer::Tell(size_t address, const Status& why) {
   Address& one = addresses_[address];
   const std::shared_ptr<TcpConnection> connection = connection_.lock();
   if (connection == nullptr || making_ != nullptr || one.silent == !why.ok()) return;
-  if (!why.ok() && AnyLane(address, &LaneState::up)) return;
+  if (!why.ok() && (one.returned || AnyLane(address, &LaneState::up))) return;
   one.silent = !why.ok();
   connection->AddressIs(one.where.ToString(), why);
+  if (one.silent) return;
+  one.returned = true;
+  home_.RunAfter(kRetry, [weak = weak_from_this(), address] {
+    if (const auto self = weak.lock()) self->StandsNoLonger(address);
+  });
+}
+
+// Lanes that are greeted and end would otherwise be told, and dialled, without a pause.
+void LaneDialer::StandsNoLonger(size_t address) {
+  addresses_[address].returned = false;
+  if (!AnyLane(address, &LaneState::up)) Tell(address, addresses_[address].why);
 }
 
 bool LaneDialer::AnyLane(size_t address, bool LaneState::*state) const {

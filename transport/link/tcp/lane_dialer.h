@@ -22,7 +22,8 @@ namespace onecopy::tcp {
 // connection has not ended. Data lanes take the owner's addresses in turn. The lane of messages
 // goes to the address by which the owner's daemon answered, or else to the first one that takes
 // another lane. An address that does not answer keeps the connection waiting for a moment only, is
-// told (Connection::OnAddress), and tried again every few seconds.
+// told (Connection::OnAddress), and tried again every few seconds. What is told of one that answers
+// again stands for as long, however soon its lanes end.
 class LaneDialer : public std::enable_shared_from_this<LaneDialer> {
  public:
   struct Plan {
@@ -47,8 +48,9 @@ class LaneDialer : public std::enable_shared_from_this<LaneDialer> {
   };
   struct Address {
     os::HostPort where;
-    bool silent = false;  // and told so
-    Status why;
+    bool silent = false;    // and told so
+    bool returned = false;  // a moment ago: its silence is told after that
+    Status why{};
   };
 
   size_t AddressOf(uint32_t lane) const;
@@ -62,6 +64,7 @@ class LaneDialer : public std::enable_shared_from_this<LaneDialer> {
   void Fail(const Status& why);
   void Ended(uint32_t lane, const Status& why);
   void Tell(size_t address, const Status& why);
+  void StandsNoLonger(size_t address);
   bool AnyLane(size_t address, bool LaneState::*state) const;
   void RetryLater();
   void Retry();
