@@ -9,6 +9,7 @@
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/event.h"
+#include "tests/support/process.h"
 #include "tests/unit/tcp/far_end.h"
 #include "transport/link/tcp/connection.h"
 #include "transport/link/tcp/lane_load.h"
@@ -32,7 +33,8 @@ struct SeveralRig {
   Event closed;
   Event lane_ended;
 
-  SeveralRig() {
+  // Lane 0 is on its connection's thread, as in a daemon, or with lane 2 on the other one.
+  explicit SeveralRig(bool messages_apart = false) {
     ConnectionOptions options;
     options.node = "reader";
     options.peer = "owner";
@@ -46,7 +48,8 @@ struct SeveralRig {
         if (lane == 2) lane_ended.Set();
       });
     });
-    connection->AttachLane(0, home.loop(), LaneSocket(messages.TakeNear()), false);
+    os::LoopThread& with_messages = messages_apart ? other : home;
+    connection->AttachLane(0, with_messages.loop(), LaneSocket(messages.TakeNear()), false);
     connection->AttachLane(1, home.loop(), LaneSocket(payload[0].TakeNear()), false);
     connection->AttachLane(2, other.loop(), LaneSocket(payload[1].TakeNear()), false);
   }
@@ -144,6 +147,24 @@ TEST_CASE("with the last data lane ends the connection, and with the lane of mes
   rig.closed.Wait();
 }
 
+TEST_CASE("gets may be cancelled while the connection ends with its last data lane") {
+  SeveralRig::Ended waits;
+  SeveralRig rig(true);
+  rig.payload[1].Close();
+  rig.lane_ended.Wait();
+  Event go_on;
+  rig.other.loop().Post([&go_on] { go_on.Wait(); });  // so lane 0 does not close
+  rig.Get(waits);
+  rig.Asked(0);
+  rig.payload[0].Close();
+  WaitUntil("the connection is ending", [&] { return rig.connection->closed(); });
+  rig.connection->CancelGets(1);
+  rig.home.RunSync([] {});
+  go_on.Set();
+  CHECK_FALSE(waits.Outcome().ok());
+  waits.let_go.Wait();
+}
+
 TEST_CASE("a get that names its lane fails with it, and where it has ended") {
   SeveralRig::Ended named;
   SeveralRig::Ended late;
@@ -209,5 +230,10 @@ TEST_CASE("a lane's rate is known once it has brought enough, and for a while") 
   load.Brought(2 * kMiB, at(5500));
   CHECK(load.RateAt(at(5500)) == 3 * kMiB);
   CHECK(load.RateAt(at(16'000)) == 0);
+  load.Asked(2 * kMiB, at(16'000));
+  load.Asked(kMiB, at(16'000));
+  CHECK(load.RateAt(at(16'000)) == 0);
+  load.Brought(2 * kMiB, at(17'000));
+  CHECK(load.RateAt(at(30'000)) == 2 * kMiB);  // not unknown: the rest is slow to come
 }
 }  // namespace several_addresses_test

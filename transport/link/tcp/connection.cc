@@ -107,9 +107,9 @@ void TcpConnection::NameLane(uint32_t index, LaneInfo info) {
   lane_infos_[index - 1] = std::move(info);
 }
 
-bool TcpConnection::AnyDataLane() const {
-  return std::any_of(lanes_.begin() + 1, lanes_.end(),
-                     [](const auto& lane) { return lane != nullptr; });
+size_t TcpConnection::DataLanes() const {
+  return static_cast<size_t>(std::count_if(lanes_.begin() + 1, lanes_.end(),
+                                           [](const auto& lane) { return lane != nullptr; }));
 }
 
 void TcpConnection::ExpectLanesWithin(os::Clock::duration limit) {
@@ -117,7 +117,7 @@ void TcpConnection::ExpectLanesWithin(os::Clock::duration limit) {
     self->home().RunAfter(limit, [weak = std::weak_ptr(self)] {
       const auto self = weak.lock();
       if (self == nullptr || self->attached_ == self->lanes_.size()) return;
-      if (self->options_.several_addresses && self->HasLane(0) && self->AnyDataLane()) return;
+      if (self->options_.several_addresses && self->HasLane(0) && self->DataLanes() > 0) return;
       self->Shut({Code::kUnavailable, reasons::kLinkDown,
                   "node " + self->peer() + " did not connect its tcp lanes in time"},
                  false);
@@ -429,12 +429,13 @@ void TcpConnection::LaneFailed(std::shared_ptr<Lane> lane, Status status) {
 void TcpConnection::LaneEnded(const std::shared_ptr<Lane>& lane, const Status& why) {
   const unsigned index = lane->index();
   if (ending() || lanes_[index] != lane) return;
+  // The last one stays in its place, since gets are still its own.
+  if (DataLanes() == 1) return Shut(why, false);
   ++ends_[index].count;
   ends_[index].bytes_received += lane->ReadCounters().bytes_received;
   lanes_[index].reset();
   --attached_;
   asked_[index] = {};
-  if (!AnyDataLane()) return Shut(why, false);
   std::vector<Outstanding> over;
   for (auto one = gets_.begin(); one != gets_.end();) {
     if (one->second.lane != index) {

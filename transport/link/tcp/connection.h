@@ -145,7 +145,7 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   void LaneClosed();
   void LaneEnded(const std::shared_ptr<Lane>& lane, const Status& why);
   void Describe(uint32_t index, const LaneSocket& socket);
-  bool AnyDataLane() const;
+  size_t DataLanes() const;  // that are attached
 
   const ConnectionOptions options_;
   Exports exports_;

@@ -17,7 +17,10 @@ class LaneLoad {
 
   // `now`: where rates count, else anything.
   void Asked(uint64_t bytes, os::Clock::time_point now) {
-    if (gets_ == 0) Begin(now);
+    if (gets_ == 0) {
+      rate_ = RateAt(now);
+      Begin(now);
+    }
     bytes_ += bytes;
     ++gets_;
   }
@@ -31,8 +34,11 @@ class LaneLoad {
     rate_ = rate_ > 0 ? (rate_ + rate) / 2 : rate;
     Begin(now);
   }
-  // In bytes per second, while it was busy; 0: not known, or too long ago.
-  double RateAt(os::Clock::time_point now) const { return now - began_ < kKept ? rate_ : 0; }
+  // In bytes per second, while it was busy; 0: not known, or too long ago. While it has something
+  // to bring a rate stays: the next one takes as long as the lane is slow.
+  double RateAt(os::Clock::time_point now) const {
+    return gets_ > 0 || now - began_ < kKept ? rate_ : 0;
+  }
 
  private:
   // Less says more of latency than of rate.
