@@ -119,6 +119,9 @@ TEST_CASE("an answer is read as it was written, and refused where it is none") {
   few.lanes = 0;
   Answer many = answer;
   many.lanes = kMaxLanes + 1;
+  Answer lonely = answer;  // an address without a lane
+  lonely.lanes = 1;
+  lonely.addresses = {{"10.0.0.1", 7702}, {"10.0.0.2", 7702}};
   std::string flags = Encode(answer);
   flags[26] = 4;
   Answer crowd = answer;
@@ -129,8 +132,8 @@ TEST_CASE("an answer is read as it was written, and refused where it is none") {
   const std::string head = Encode(answer).substr(0, 28);
   for (const std::string& bad :
        {std::string(), head.substr(0, 27), std::string(60, 'x'), flags, Encode(few), Encode(many),
-        Encode(answer) + "h", Encode(crowd), head + ",", head + "a:1,", head + ",a:1",
-        head + "a:1,b", head + "a:1,a:1", head + "a:1,b:65536"}) {
+        Encode(lonely), Encode(answer) + "h", Encode(crowd), head + ",", head + "a:1,",
+        head + ",a:1", head + "a:1,b", head + "a:1,a:1", head + "a:1,b:65536"}) {
     CHECK(DecodeAnswer(bad).status().code() == Code::kInvalidArgument);
   }
 }

@@ -157,7 +157,9 @@ Result<Answer> DecodeAnswer(const std::string& text) {
     if (!several.ok() || several->size() > kMaxLaneAddresses) return Malformed("answer: addresses");
     answer.addresses = std::move(*several);
   }
-  if (answer.lanes == 0 || answer.lanes > kMaxLanes) return Malformed("answer: number of lanes");
+  if (answer.lanes < answer.addresses.size() || answer.lanes > kMaxLanes) {
+    return Malformed("answer: number of lanes");
+  }
   return answer;
 }
 

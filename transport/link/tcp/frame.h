@@ -80,8 +80,8 @@ struct Answer {
   uint32_t lanes = 0;
   bool encrypted = false;  // lanes begin with a handshake of TLS
   bool by_kernel = false;  // the owner's kernel encrypts, not its daemon
-  // Where the owner listens; lanes go to all of them. At least one. The host of a single one may be
-  // empty: the address that the answer came from.
+  // Where the owner listens; lanes go to all of them. At least one, and no more than lanes. The
+  // host of a single one may be empty: the address that the answer came from.
   std::vector<os::HostPort> addresses;
 };
 
