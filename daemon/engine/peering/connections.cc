@@ -1,5 +1,6 @@
 #include "daemon/engine/peering/connections.h"
 
+#include <iterator>
 #include <utility>
 
 #include "daemon/log/log.h"
@@ -25,34 +26,37 @@ void Connections::Get(const std::string& peer, const std::string& link, Reply<Us
   }
   Reading& reading = reading_[key];
   reading.waiting.push_back(std::move(reply));
-  if (reading.waiting.size() == 1) Dial(key);
+  if (reading.waiting.size() > 1) return;
+  reading.serial = next_serial_++;
+  Dial(key, reading.serial);
 }
 
-void Connections::Dial(const Key& key) {
+void Connections::Dial(const Key& key, uint64_t serial) {
   Link* link = context_.FindLink(key.second);
   if (link == nullptr) {
     return Conclude(
-        key, Status(Code::kFailedPrecondition, reasons::kLinkMissing, "no link " + key.second), 0);
+        key, serial,
+        Status(Code::kFailedPrecondition, reasons::kLinkMissing, "no link " + key.second), 0);
   }
-  link->Dial(key.first, [this, key](Result<std::unique_ptr<Dialing>> dialing) {
-    context_.loop.Post([this, key, dialing = std::move(dialing)]() mutable {
-      if (!dialing.ok()) return Conclude(key, dialing.status(), 0);
-      Ask(key, std::move(*dialing));
+  link->Dial(key.first, [this, key, serial](Result<std::unique_ptr<Dialing>> dialing) {
+    context_.loop.Post([this, key, serial, dialing = std::move(dialing)]() mutable {
+      if (!dialing.ok()) return Conclude(key, serial, dialing.status(), 0);
+      Ask(key, serial, std::move(*dialing));
     });
   });
 }
 
-void Connections::Ask(const Key& key, std::shared_ptr<Dialing> dial) {
+void Connections::Ask(const Key& key, uint64_t serial, std::shared_ptr<Dialing> dial) {
   const ConnectRequest request{key.second, dial->offer()};
-  auto answered = [this, key, dial](Result<ConnectReply> reply) {
-    if (!reply.ok()) return Conclude(key, reply.status(), 0);
-    dial->Establish(
-        reply->host, reply->answer,
-        [this, key, dial, number = reply->connection](auto connection) mutable {
-          context_.loop.Post([this, key, number, connection = std::move(connection)]() mutable {
-            Conclude(key, std::move(connection), number);
-          });
-        });
+  auto answered = [this, key, serial, dial](Result<ConnectReply> reply) {
+    if (!reply.ok()) return Conclude(key, serial, reply.status(), 0);
+    dial->Establish(reply->host, reply->answer,
+                    [this, key, serial, dial, number = reply->connection](auto connection) mutable {
+                      context_.loop.Post([this, key, serial, number,
+                                          connection = std::move(connection)]() mutable {
+                        Conclude(key, serial, std::move(connection), number);
+                      });
+                    });
   };
   if (context_.IsSelf(key.first)) {
     return Accept(key.first, request, [answered](Result<ConnectReply> reply) mutable {
@@ -61,14 +65,19 @@ void Connections::Ask(const Key& key, std::shared_ptr<Dialing> dial) {
     });
   }
   Result<PeerApi*> peer = peers_.Find(key.first);
-  if (!peer.ok()) return Conclude(key, peer.status(), 0);
+  if (!peer.ok()) return Conclude(key, serial, peer.status(), 0);
   (*peer)->Connect(context_.node(), request, std::move(answered));
 }
 
-void Connections::Conclude(const Key& key, Result<std::shared_ptr<Connection>> connection,
-                           uint64_t number) {
+void Connections::Conclude(const Key& key, uint64_t serial,
+                           Result<std::shared_ptr<Connection>> connection, uint64_t number) {
   const auto found = reading_.find(key);
-  if (found == reading_.end()) return;
+  if (found == reading_.end() || found->second.serial != serial) {
+    if (connection.ok()) {
+      (*connection)->Close({Code::kCancelled, reasons::kCancelled, "given up before it was made"});
+    }
+    return;
+  }
   std::vector<Reply<Use>> waiting = std::exchange(found->second.waiting, {});
   if (!connection.ok()) {
     reading_.erase(found);
@@ -80,10 +89,8 @@ void Connections::Conclude(const Key& key, Result<std::shared_ptr<Connection>> c
   }
   found->second.connection = *connection;
   found->second.number = number;
-  found->second.serial = next_serial_++;
   (*connection)
-      ->OnClosed([this, key, serial = found->second.serial,
-                  weak = std::weak_ptr(*connection)](const Status& why) {
+      ->OnClosed([this, key, serial, weak = std::weak_ptr(*connection)](const Status& why) {
         context_.loop.Post([this, key, serial, weak, why] {
           Forget(key, serial);
           if (const auto gone = weak.lock()) reading_closed_(*gone, why);
@@ -91,12 +98,9 @@ void Connections::Conclude(const Key& key, Result<std::shared_ptr<Connection>> c
                     {{"peer", key.first}, {"link", key.second}, {"why", why.ToString()}});
         });
       });
-  (*connection)
-      ->OnAddress([this, key, serial = found->second.serial](const std::string& address,
-                                                             const Status& why) {
-        context_.loop.Post(
-            [this, key, serial, address, why] { AddressIs(key, serial, address, why); });
-      });
+  (*connection)->OnAddress([this, key, serial](const std::string& address, const Status& why) {
+    context_.loop.Post([this, key, serial, address, why] { AddressIs(key, serial, address, why); });
+  });
   log::Info("connected", {{"peer", key.first},
                           {"link", key.second},
                           {"lanes", std::to_string((*connection)->lanes().size())}});
@@ -230,13 +234,23 @@ Result<Connections::Serving> Connections::FindAccepted(const std::string& caller
 
 void Connections::DropPeer(const std::string& peer, const Status& why) {
   std::vector<std::shared_ptr<Connection>> open;  // what closes changes the tables
-  for (const auto& [key, reading] : reading_) {
-    if (key.first == peer && reading.connection != nullptr) open.push_back(reading.connection);
+  std::vector<Reply<Use>> waiting;
+  for (auto one = reading_.lower_bound({peer, ""});
+       one != reading_.end() && one->first.first == peer;) {
+    Reading& reading = one->second;
+    if (reading.connection != nullptr) {
+      open.push_back(reading.connection);
+      ++one;
+      continue;
+    }
+    std::move(reading.waiting.begin(), reading.waiting.end(), std::back_inserter(waiting));
+    one = reading_.erase(one);
   }
   for (const auto& [number, accepted] : accepted_) {
     if (accepted.peer == peer) open.push_back(accepted.serving.connection);
   }
   for (const auto& connection : open) connection->Close(why);
+  for (Reply<Use>& reply : waiting) reply(why);
 }
 
 void Connections::Clear() {

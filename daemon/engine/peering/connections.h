@@ -62,7 +62,8 @@ class Connections {
   // HOST:PORT where that peer does not answer, of connections on which this node reads.
   std::vector<std::string> SilentAddresses(const std::string& peer) const;
 
-  // Closes whatever this node has open to that peer, in both directions.
+  // Closes whatever this node has open to that peer, in both directions, and gives up what is being
+  // made.
   void DropPeer(const std::string& peer, const Status& why);
 
   void Clear();  // at the engine's end
@@ -72,7 +73,7 @@ class Connections {
   struct Reading {
     std::shared_ptr<Connection> connection;
     uint64_t number = 0;  // the owner's
-    uint64_t serial = 0;  // tells it from those before and after it
+    uint64_t serial = 0;  // tells it from those before and after it, also while it is being made
     size_t uses = 0;
     os::EventLoop::TimerId idle_timer = 0;
     std::vector<Reply<Use>> waiting;  // while it is being made
@@ -84,13 +85,15 @@ class Connections {
     Serving serving;
   };
 
-  void Dial(const Key& key);
-  void Ask(const Key& key, std::shared_ptr<Dialing> dial);
+  void Dial(const Key& key, uint64_t serial);
+  void Ask(const Key& key, uint64_t serial, std::shared_ptr<Dialing> dial);
   ConnectReply Remember(const std::string& caller, const std::string& link,
                         Link::Accepted accepted);
   // Closes the oldest of those that this peer has by this link, if they are as many as it can need.
   void MakeRoomFor(const std::string& peer, const std::string& link);
-  void Conclude(const Key& key, Result<std::shared_ptr<Connection>> connection, uint64_t number);
+  // Closes what was made for an attempt that has been given up meanwhile.
+  void Conclude(const Key& key, uint64_t serial, Result<std::shared_ptr<Connection>> connection,
+                uint64_t number);
   // An address of the peer's does not carry anything any more, or does again.
   void AddressIs(const Key& key, uint64_t serial, const std::string& address, const Status& why);
   Use MakeUse(const Key& key);
