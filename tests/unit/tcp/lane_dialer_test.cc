@@ -15,6 +15,8 @@
 #include "tests/support/event.h"
 #include "tests/support/process.h"
 #include "transport/link/tcp/connection.h"
+#include "transport/link/tcp/factory.h"
+#include "transport/link/tcp/frame.h"
 #include "transport/link/tcp/greeting.h"
 #include "transport/link/tcp/lane_dialer.h"
 #include "transport/os/acceptor.h"
@@ -147,6 +149,28 @@ TEST_CASE("an address that greets and ends each lane is told rarely, and dialled
     CHECK(while_passed);
     CHECK(came_meanwhile == 2);
   });
+}
+
+TEST_CASE("a link that is shut down while lanes are dialled keeps nothing") {
+  TwoAddresses owner;
+  Backend<Link> tcp = tcp::Describe();
+  BackendContext context{"reader", Settings(tcp.settings), {}, {"127.0.0.1:0"}};
+  context.settings.Set("lanes", 4);
+  auto made = tcp.create(context);
+  REQUIRE_OK(made);
+  std::unique_ptr<Link> link = std::move(*made);
+  std::unique_ptr<Dialing> dialing;
+  link->Dial("owner", [&](auto dialled) { dialing = std::move(*dialled); });
+  auto held = std::make_shared<int>();
+  const std::weak_ptr<int> kept = held;
+  dialing->Establish("127.0.0.1", Encode(Answer{{1, 2}, 4, false, false, owner.addresses()}),
+                     [held = std::move(held)](const auto&) {});
+  WaitUntil("two lanes wait", [&] { return owner.came_to_second() == 2; });
+  dialing.reset();
+  SECTION("by what it is asked") { link->Shutdown(); }
+  SECTION("by its end") {}
+  link.reset();
+  CHECK(kept.expired());
 }
 
 }  // namespace lane_dialer_test
