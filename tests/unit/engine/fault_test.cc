@@ -334,6 +334,23 @@ TEST_CASE("bytes that have arrived are a success though the source does not answ
   CHECK(unverified->error.code() == Code::kUnavailable);
 }
 
+TEST_CASE("bytes that have arrived are proven once the source answers again") {
+  Pair pair(Slow, 3 << 20);
+  pair.cluster.FailCalls("Finish");
+  TransferRequest request = Staged();
+  request.checksum = true;
+  const auto started = pair.west.Start(pair.bob, request);
+  REQUIRE_OK(started);
+  while (pair.cluster.calls("Prepare") < 2) std::this_thread::yield();  // it has begun again
+  pair.cluster.AllowCalls("Finish");
+  const TransferInfo proven = pair.west.Wait(pair.bob, started->id);
+  INFO(proven.error.ToString());
+  CHECK(proven.state == TransferState::kSucceeded);
+  CHECK(proven.receipt.attempts.size() > 1);
+  REQUIRE(proven.receipt.checksum.has_value());
+  CHECK(proven.receipt.checksum->verified);
+}
+
 TEST_CASE("many transfers at once share few slots, in both directions, without waiting for ever") {
   EngineCluster cluster({"east", "west"}, [](const std::string&, NodePlan& plan) {
     plan.options.slot_bytes = 4096;
