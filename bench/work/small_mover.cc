@@ -6,6 +6,7 @@
 
 #include "bench/daemons/process_facts.h"
 #include "onecopy/reasons.h"
+#include "transport/os/machine.h"
 
 namespace onecopy::bench {
 namespace {
@@ -53,7 +54,7 @@ class SmallMover final : public Mover {
     request.source.offset_bytes = request.destination.offset_bytes = offset;
     request.source.bytes = many_.piece_bytes;
     request.destination.bytes = many_.piece_bytes;
-    if (params_.over_grpc) request.deadline = std::chrono::minutes(1);
+    if (params_.over_grpc) request.request_id = os::RandomHex(16);  // which rings do not carry
     return request;
   }
 

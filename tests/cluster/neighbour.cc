@@ -12,6 +12,8 @@
 //             transfers took in microseconds, as "P50 P99"
 //
 // It ends with its input, or, with status 1, when a transfer fails.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -75,8 +77,10 @@ class Mover {
     const uint64_t at = one ? 0 : index % kRanges * bytes_;
     onecopy::TransferRequest request{.source = End(from_, at, bytes_),
                                      .destination = End(to_, at, bytes_)};
-    if (by_call_) request.deadline = std::chrono::hours(1);  // which rings do not keep
-    while (true) {
+    const std::string here = std::to_string(::getpid()) + "-" + std::to_string(index) + "-";
+    for (uint64_t number = 0;; ++number) {
+      // Rings carry no request ids.
+      if (by_call_) request.request_id = here + std::to_string(number);
       const auto began = std::chrono::steady_clock::now();
       const auto done = client_.RunTransfer(request);
       const std::chrono::duration<double, std::micro> took =
