@@ -53,7 +53,7 @@ struct MatrixGpu {
 };
 
 struct Matrix {
-  uint64_t bytes = 0;  // of each copy and transfer but for those of the latencies
+  uint64_t bytes = 0;  // of each copy and transfer; latencies are of fewer bytes
   unsigned samples = 0;
   int cuda_version = 0;             // of the driver, as cuda.h writes it
   std::string driver_version = {};  // "580.65.06"; empty: not known
@@ -65,7 +65,8 @@ struct Matrix {
 // No figure measured yet.
 std::vector<PairFigures> EveryPair(size_t gpus);
 
-// One that could not be measured for another reason than that there is no P2P, or a stop.
+// Whether a figure is missing because its measurement failed. A pair without P2P did not fail, and
+// neither did what a stop left out.
 bool AnyFailed(const Matrix& matrix);
 
 }  // namespace onecopy::bench

@@ -18,8 +18,9 @@ struct UcxBuild {
   int reaches() const { return (cuda ? 2 : 0) + (verbs ? 1 : 0); }
 };
 
-// Those of the distribution, of HPC-X below /opt and in the HPC SDK, and of DOCA-OFED, in that
-// order, the newest of a kind last. `root` is "/" but for tests. May block on a slow disk.
+// Looks for the distribution's, for HPC-X below /opt and in the HPC SDK, and for DOCA-OFED. Lists
+// them in that order. Of one kind the newest comes last. Tests set another `root`. May block on a
+// slow disk.
 std::vector<UcxBuild> InstalledUcx(const std::string& root = "/");
 
 // The one to load where the configuration names none: the vendor's that reaches most, if that is

@@ -23,8 +23,9 @@ void Pause() {
 #endif
 }
 
-// A submission is not interrupted. Long ones end in time where their deadline is not shorter than
-// what a client may have under way before them; the daemon judges what is no deadline at all.
+// A ring does not interrupt a submission. What a client has under way before a long one takes up to
+// a tenth of a second, so a deadline below a second goes by gRPC. So does an invalid deadline: the
+// daemon then says what is wrong with it.
 bool CanEndBy(const TransferRequest& request) {
   if (!request.deadline) return true;
   constexpr std::chrono::milliseconds kLeast{1};

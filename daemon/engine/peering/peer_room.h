@@ -36,7 +36,7 @@ class PeerRoom {
 
   // Whether there is room for one more peer. If not, removes hidden ones until there is.
   bool Make();
-  // The node is a peer from now on; it has a place even if there is no room.
+  // Gives the node a place as a peer, even if there is no room.
   void Enter(const std::string& name) { places_.try_emplace(name); }
   // It is not a peer any more.
   void Leave(const std::string& name);

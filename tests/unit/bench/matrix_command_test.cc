@@ -70,7 +70,7 @@ TEST_CASE("matrix prints and writes what it measures, by plain CUDA and by a dae
   }
 }
 
-TEST_CASE("matrix says where there is no P2P, and by which path the daemon's bytes go instead") {
+TEST_CASE("matrix names pairs without P2P, and the path that the daemon takes between them") {
   const auto [ran, document] = MeasureOn({"FAKE_CUDA_NO_PEER=1"});
   INFO(ran.out << document.dump(2));
   CHECK(Has(ran.out, "no P2P: GPU-"));

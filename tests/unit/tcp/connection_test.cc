@@ -28,11 +28,7 @@ struct ReaderRig {
   RemoteKey key = Encode(Key{99, "host"});
 
   ReaderRig() {
-    ConnectionOptions options;
-    options.node = "reader";
-    options.peer = "owner";
-    options.chunk_bytes = 1 << 20;
-    connection = std::make_shared<TcpConnection>(std::move(options), home.loop());
+    connection = std::make_shared<TcpConnection>(ReaderOptions(1, false), home.loop());
     connection->AttachLane(0, home.loop(), LaneSocket(messages.TakeNear()), false);
     connection->AttachLane(1, other.loop(), LaneSocket(payload.TakeNear()), false);
   }

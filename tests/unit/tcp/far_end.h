@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tests/support/catch.h"
+#include "transport/link/tcp/connection.h"
 #include "transport/link/tcp/frame.h"
 #include "transport/os/unique_fd.h"
 
@@ -16,6 +17,17 @@ namespace onecopy::testing {
 inline std::string Text(const tcp::FrameHeader& header, const std::string& body = {}) {
   const tcp::HeaderBytes bytes = tcp::Encode(header);
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + body;
+}
+
+// Of a reader's end, with so many data lanes.
+inline tcp::ConnectionOptions ReaderOptions(uint32_t data_lanes, bool several_addresses) {
+  tcp::ConnectionOptions options;
+  options.node = "reader";
+  options.peer = "owner";
+  options.data_lanes = data_lanes;
+  options.chunk_bytes = 1 << 20;
+  options.several_addresses = several_addresses;
+  return options;
 }
 
 // One thread at a time.

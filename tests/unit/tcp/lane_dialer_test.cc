@@ -14,6 +14,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/event.h"
 #include "tests/support/process.h"
+#include "tests/unit/tcp/far_end.h"
 #include "transport/link/tcp/connection.h"
 #include "transport/link/tcp/factory.h"
 #include "transport/link/tcp/frame.h"
@@ -106,13 +107,7 @@ TEST_CASE("an address that greets and ends each lane is told rarely, and dialled
   TwoAddresses owner;
   os::LoopThread home("home");
 
-  ConnectionOptions options;
-  options.node = "reader";
-  options.peer = "owner";
-  options.data_lanes = 4;
-  options.chunk_bytes = 1 << 20;
-  options.several_addresses = true;
-  const auto connection = std::make_shared<TcpConnection>(std::move(options), home.loop());
+  const auto connection = std::make_shared<TcpConnection>(ReaderOptions(4, true), home.loop());
   connection->OnClosed([&](const Status&) { closed.Set(); });
   home.RunSync([&] {
     LaneDialer::Plan plan;

@@ -35,13 +35,7 @@ struct SeveralRig {
 
   // Lane 0 is on its connection's thread, as in a daemon, or with lane 2 on the other one.
   explicit SeveralRig(bool messages_apart = false) {
-    ConnectionOptions options;
-    options.node = "reader";
-    options.peer = "owner";
-    options.data_lanes = 2;
-    options.chunk_bytes = 1 << 20;
-    options.several_addresses = true;
-    connection = std::make_shared<TcpConnection>(std::move(options), home.loop());
+    connection = std::make_shared<TcpConnection>(ReaderOptions(2, true), home.loop());
     connection->OnClosed([this](const Status&) { closed.Set(); });
     home.RunSync([this] {
       connection->OnLaneEnded([this](uint32_t lane, const Status&) {
@@ -211,6 +205,23 @@ TEST_CASE("what has landed when its lane ends waits for no report, and claims th
   const auto [status, steps] = landed.outcome.get_future().get();
   REQUIRE(status.ok());
   CHECK(steps->size() == 3);
+}
+
+TEST_CASE("equal lanes take turns, and lanes without room none") {
+  LaneLoads loads(3, false);
+  std::vector<unsigned> chosen;
+  for (int i = 0; i < 4; ++i) {
+    chosen.push_back(loads.Choose(100, [](unsigned lane) { return lane != 2; }));
+    loads.Asked(chosen.back(), 100);
+  }
+  CHECK(chosen == std::vector<unsigned>{1, 3, 1, 3});
+  CHECK(loads[2].gets() == 0);
+  // What has less to bring is first, whosever turn it is.
+  loads.Brought(3, 100);
+  CHECK(loads.Choose(100, [](unsigned lane) { return lane != 2; }) == 3);
+  CHECK(loads.Choose(100, [](unsigned) { return false; }) == 0);
+  loads.Forget(1);
+  CHECK(loads[1].bytes() == 0);
 }
 
 TEST_CASE("a lane's rate is known once it has brought enough, and for a while") {

@@ -52,7 +52,7 @@ TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
       exports_(home),
       lane_infos_(options_.data_lanes),
       lanes_(options_.data_lanes + 1),
-      asked_(options_.data_lanes + 1),
+      asked_(options_.data_lanes, options_.several_addresses),
       ends_(options_.data_lanes + 1) {
   for (size_t i = 0; i <= options_.data_lanes; ++i) waiting_.emplace_back(kFairTurnBytes);
 }
@@ -182,7 +182,7 @@ void TcpConnection::Pump() {
 }
 
 void TcpConnection::Ask(Waiting waiting, unsigned lane, bool named) {
-  asked_[lane].Asked(waiting.into.bytes, Now());
+  asked_.Asked(lane, waiting.into.bytes);
   const FrameHeader get = [&] {
     waiting.get.tag = next_tag_++;
     return waiting.get;
@@ -201,38 +201,12 @@ bool TcpConnection::HasRoom(unsigned lane) const {
          asked_[lane].bytes() < (less ? most / kLessWhileCompeting : most);
 }
 
-os::Clock::time_point TcpConnection::Now() const {
-  return options_.several_addresses ? os::Clock::now() : os::Clock::time_point();
-}
-
-// Of those that are equal, the one whose turn it is: they share the work evenly. Lanes to one
-// address are equal; those to several may be of networks that are not, and of which nothing is
-// known are taken for the fastest.
 unsigned TcpConnection::LaneFor(uint64_t bytes) {
-  const auto lanes = static_cast<unsigned>(lane_infos_.size());
-  const os::Clock::time_point now = Now();
-  double fastest = 0;
-  if (options_.several_addresses) {
-    for (const LaneLoad& load : asked_) fastest = std::max(fastest, load.RateAt(now));
-  }
-  unsigned soonest = 0;
-  double least = 0;
-  for (unsigned i = 0; i < lanes; ++i) {
-    const unsigned lane = (last_lane_ + i) % lanes + 1;
-    if (!HasRoom(lane)) continue;
-    double wait = static_cast<double>(asked_[lane].bytes() + bytes);
-    const double rate = fastest > 0 ? asked_[lane].RateAt(now) : 0;
-    if (rate > 0) wait *= fastest / rate;
-    if (soonest != 0 && wait >= least) continue;
-    soonest = lane;
-    least = wait;
-  }
-  if (soonest != 0) last_lane_ = soonest;
-  return soonest;
+  return asked_.Choose(bytes, [this](unsigned lane) { return HasRoom(lane); });
 }
 
 void TcpConnection::MakeRoom(unsigned lane, uint64_t bytes) {
-  asked_[lane].Brought(bytes, Now());
+  asked_.Brought(lane, bytes);
   Pump();
 }
 
@@ -435,7 +409,7 @@ void TcpConnection::LaneEnded(const std::shared_ptr<Lane>& lane, const Status& w
   ends_[index].bytes_received += lane->ReadCounters().bytes_received;
   lanes_[index].reset();
   --attached_;
-  asked_[index] = {};
+  asked_.Forget(index);
   std::vector<Outstanding> over;
   for (auto one = gets_.begin(); one != gets_.end();) {
     if (one->second.lane != index) {

@@ -138,7 +138,6 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   // The payload lane with room that would bring so many bytes first, counted from 1; 0: there is
   // none.
   unsigned LaneFor(uint64_t bytes);
-  os::Clock::time_point Now() const;  // where it matters how fast a lane is
   void EndGet(uint64_t tag, Status status, bool report_follows);
   void MakeRoom(unsigned lane, uint64_t bytes);
   GetSteps StepsOf(const std::string& owner_memory, const Region& into);
@@ -164,10 +163,9 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   std::unordered_map<uint64_t, Outstanding> gets_;
   std::vector<FairQueue<Waiting>> waiting_;  // of any lane first, then of each
   std::deque<Waiting> lost_;                 // with a lane, of any lane; they go first
-  std::vector<LaneLoad> asked_;              // by lane, also for gets that were abandoned
+  LaneLoads asked_;                          // also for gets that were abandoned
   std::vector<LaneEnds> ends_;               // by lane
   Competition competition_;                  // whose gets come
-  unsigned last_lane_ = 0;                   // that LaneFor() chose
   uint64_t next_tag_ = 1;
   std::map<std::pair<std::string, std::string>, GetSteps> steps_;
   bool loopback_ = false;  // the wire never leaves the machine

@@ -1,9 +1,10 @@
-// What a lane was asked for and has not brought yet, and how soon it would bring more.
+// What lanes were asked for and have not brought yet, and which of them would bring more first.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "transport/os/event_loop.h"
 
@@ -55,6 +56,53 @@ class LaneLoad {
   double rate_ = 0;
   os::Clock::time_point began_{};  // of what is measured
   uint64_t brought_ = 0;           // since
+};
+
+// Of all lanes of a connection; data lanes are counted from 1. One thread at a time.
+class LaneLoads {
+ public:
+  // `unequal`: the lanes may be of networks that are not equal, so their rates count.
+  LaneLoads(size_t data_lanes, bool unequal) : loads_(data_lanes + 1), unequal_(unequal) {}
+
+  const LaneLoad& operator[](unsigned lane) const { return loads_[lane]; }
+  void Asked(unsigned lane, uint64_t bytes) { loads_[lane].Asked(bytes, Now()); }
+  void Brought(unsigned lane, uint64_t bytes) { loads_[lane].Brought(bytes, Now()); }
+  // Another socket is that lane from now on.
+  void Forget(unsigned lane) { loads_[lane] = {}; }
+
+  // The lane that would bring so many bytes first, of those that have room; 0 if none has. Equal
+  // lanes take turns. A lane whose rate is not known is taken for the fastest.
+  template <typename HasRoom>
+  unsigned Choose(uint64_t bytes, const HasRoom& has_room) {
+    const os::Clock::time_point now = Now();
+    double fastest = 0;
+    for (const LaneLoad& load : loads_) fastest = std::max(fastest, load.RateAt(now));
+    const auto lanes = static_cast<unsigned>(loads_.size() - 1);
+    unsigned soonest = 0;
+    double least = 0;
+    for (unsigned i = 0; i < lanes; ++i) {
+      const unsigned lane = (last_ + i) % lanes + 1;
+      if (!has_room(lane)) continue;
+      double wait = static_cast<double>(loads_[lane].bytes() + bytes);
+      const double rate = loads_[lane].RateAt(now);
+      if (rate > 0) wait *= fastest / rate;
+      if (soonest != 0 && wait >= least) continue;
+      soonest = lane;
+      least = wait;
+    }
+    if (soonest != 0) last_ = soonest;
+    return soonest;
+  }
+
+ private:
+  // Where rates do not count, time stands still, and none is ever known.
+  os::Clock::time_point Now() const {
+    return unequal_ ? os::Clock::now() : os::Clock::time_point();
+  }
+
+  std::vector<LaneLoad> loads_;
+  const bool unequal_;
+  unsigned last_ = 0;  // that was chosen
 };
 
 }  // namespace onecopy::tcp
