@@ -118,6 +118,7 @@ void Print(const Arrival& value, v1::Arrival* out);
 void Print(const MessageRequest& value, v1::SendMessageRequest* out);
 
 // node.proto. The name of the node that has the capabilities is not in their message.
+Result<Viability> Parse(const v1::Viability& in, const Field& at);
 Result<NodeCapability> Parse(const v1::Capabilities& in, const std::string& node, const Field& at);
 Result<ProbeInfo> Parse(const v1::Probe& in, const Field& at);
 Result<PathRateInfo> Parse(const v1::PathRate& in, const Field& at);
@@ -127,6 +128,7 @@ Result<NameConflict> Parse(const v1::NameConflict& in, const Field& at);
 Result<DiscoveryInfo> Parse(const v1::Discovery& in, const Field& at);
 Result<NodeInfo> Parse(const v1::Node& in, const Field& at);
 Result<ExportInfo> Parse(const v1::Export& in, const Field& at);
+void Print(const Viability& value, v1::Viability* out);
 void Print(const NodeCapability& value, v1::Capabilities* out);
 void Print(const ProbeInfo& value, v1::Probe* out);
 void Print(const PathRateInfo& value, v1::PathRate* out);
