@@ -19,37 +19,10 @@ constexpr std::chrono::seconds kConnectGrace{3};
 constexpr std::chrono::seconds kStaleAttempt{1};
 // Asking all backends what they can do costs more than a heartbeat does.
 constexpr std::chrono::seconds kDescribeEvery{10};
-constexpr size_t kMaxPeers = 4096;
-// Causes that are logged of one time out of reach: each once, as they may take turns.
-constexpr size_t kMaxTold = 8;
 constexpr std::chrono::seconds kLogRefusalsEvery{10};  // those between two are counted
 constexpr std::chrono::milliseconds kVanishedHeartbeat{500};
 
 }  // namespace
-
-struct Peers::Peer {
-  Peer(const std::string& called, const std::string& address) : name(called), where(address) {}
-
-  const std::string name;
-  Whereabouts where;
-  std::unique_ptr<PeerApi> api;
-  NodeState state = NodeState::kDisconnected;
-  Status why;
-  WallTime since = std::chrono::system_clock::now();
-  os::Clock::time_point heard = os::Clock::now();  // its last answer; first: when it was known
-  os::Clock::time_point there = os::Clock::now();  // when it, and no other, answered or called last
-  Introduction introduction;                       // as last heard; its capabilities are kept apart
-  NodeCapability capabilities;
-  uint64_t generation = 0;  // of the capabilities
-  int misses = 0;
-  int failures = 0;      // in a row, for the pauses
-  uint64_t attempt = 0;  // the newest greeting; answers to older ones are dropped
-  bool greeting = false;
-  os::Clock::time_point greeting_since{};
-  os::EventLoop::TimerId timer = 0;
-  std::vector<std::pair<uint64_t, Reply<PeerApi*>>> waiting;
-  std::set<std::string> told;  // why it has been out of reach since it was met last, to the log
-};
 
 Peers::Peers(Context& context, Catalog& catalog, PeerDialer& dialer)
     : context_(context),
@@ -57,143 +30,44 @@ Peers::Peers(Context& context, Catalog& catalog, PeerDialer& dialer)
       dialer_(dialer),
       admission_(context.options),
       presence_(context.loop, context.options.heartbeat),
-      room_(context.loop, kMaxPeers,
-            std::max(context.options.resume_for, context.options.silent_peer_stays),
-            {[this] { return Awaited(); },
-             [this](const std::string& name, const std::string& what) { Forget(name, what); },
-             [this](const std::string& name, const std::string& address) {
-               Peer& peer = Ensure(name, address);
-               Discovered(peer, address);
-               Greet(peer);
-             }}) {}
+      addresses_(context, admission_, peers_, *this) {}
 
 Peers::~Peers() = default;
 
 void Peers::Start(const std::string& address) {
   address_ = address;
   for (const PeerOptions& options : context_.options.peers) {
-    if (!options.address.empty()) Locate(options, false);
+    if (!options.address.empty()) addresses_.Locate(options, false);
   }
 }
 
 void Peers::Configure(const std::vector<PeerOptions>& peers) {
   if (stopped_) return;
-  room_.ForgetLeftOut();
   admission_.Configure(peers);
-  std::map<std::string, const PeerOptions*> addressed;
-  for (const PeerOptions& options : peers) {
-    if (options.address.empty()) continue;
-    const auto [place, added] = addressed.try_emplace(options.name, &options);
-    if (!added && !options.discovered) place->second = &options;
-  }
-  std::vector<std::string> gone;
-  for (const auto& [name, peer] : peers_) {
-    const auto found = addressed.find(name);
-    const bool named = found != addressed.end();
-    if (!named || found->second->discovered) peer->where.ConfigureNoMore();
-    if (!named && !admission_.Expects(name)) {
-      gone.push_back(name);
-    } else if (!named && peer->where.discovered()) {
-      Vanished(*peer);
-    }
-  }
-  for (const std::string& name : gone) Forget(name, "was taken out of the configuration");
-  std::vector<const PeerOptions*> unknown;
-  for (const auto& [name, options] : addressed) {
-    if (peers_.contains(name)) {
-      Locate(*options, true);
-    } else {
-      unknown.push_back(options);
-    }
-  }
-  // After the known ones: one of them that was hidden until now keeps its place.
-  for (const PeerOptions* options : unknown) {
-    if (options->discovered && !room_.Make()) {
-      room_.LeaveOut(options->name, options->address);
-    } else {
-      Locate(*options, false);
-    }
-  }
+  addresses_.Configure(peers);
 }
 
-void Peers::Locate(const PeerOptions& options, bool known) {
-  Peer& peer = Ensure(options.name, options.address);
-  // Others change often: one that is down, and was discovered before, is tried after its pause.
-  const bool was_hidden = room_.IsHidden(peer.name);
-  const bool waits = options.discovered && known && !was_hidden;
-  if (options.discovered) {
-    Discovered(peer, options.address);
-  } else {
-    Configured(peer, options.address);
-  }
-  if (was_hidden || (peer.state == NodeState::kDisconnected && !waits)) Greet(peer);
-}
-
-void Peers::Configured(Peer& peer, const std::string& address) {
-  const bool moved = peer.where.Configure(address);
-  room_.Show(peer.name);
-  if (!moved) return;
-  const Status why(Code::kUnavailable, reasons::kPeerDown,
-                   "node " + peer.name + " has another address in the configuration now");
+void Peers::Distrust(Peer& peer, const Status& why) {
   SetState(peer, NodeState::kDisconnected, why);
   if (listener_.distrusted) listener_.distrusted(peer.name, why);
-  Redial(peer);
 }
 
-void Peers::Discovered(Peer& peer, const std::string& address) {
-  const bool was_hidden = room_.IsHidden(peer.name);
-  const Whereabouts::Next next = peer.where.Discover(address, IsConnected(peer.name));
-  room_.Show(peer.name);
-  if (was_hidden) peer.failures = 0;
-  if (next == Whereabouts::Next::kAskHere) return Greet(peer);
-  if (next == Whereabouts::Next::kMoveOn) TryElsewhere(peer);
-}
-
-void Peers::Vanished(Peer& peer) {
-  peer.where.Vanish();
-  if (!IsConnected(peer.name)) return Hide(peer);
-  Greet(peer);  // is it still there?
-}
-
-// What it was is needed to tell whether it has restarted.
-void Peers::Hide(Peer& peer) {
+void Peers::Silence(Peer& peer) {
   Redial(peer);
   context_.loop.CancelTimer(std::exchange(peer.timer, 0));
-  if (room_.Hide(peer.name)) {
-    log::Info(peer.where.vanished()
-                  ? "peer is gone: discovery has lost it, and it does not answer"
-                  : "peer is gone: it neither calls nor answers, and was not discovered",
-              {{"peer", peer.name}, {"address", peer.where.address()}});
-  }
-  for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(DownStatus(peer));
-}
-
-bool Peers::HasLeft(const Peer& peer) const {
-  const Options& options = context_.options;
-  return !peer.where.configured() && !peer.where.discovered() && !admission_.Names(peer.name) &&
-         os::Clock::now() - peer.there >=
-             std::max(options.silent_peer_stays, 3 * options.heartbeat);
-}
-
-bool Peers::TryElsewhere(Peer& peer) {
-  if (!peer.where.MoveOn()) return false;
-  peer.failures = 0;
-  Redial(peer);
-  Schedule(peer, std::chrono::milliseconds(0));
-  return true;
+  for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(peer.Down());
 }
 
 void Peers::Forget(const std::string& name, const std::string& what) {
   Peer& peer = *peers_.at(name);
   const Status why(Code::kUnavailable, reasons::kPeerNotFound, "node " + name + " " + what);
-  SetState(peer, NodeState::kDisconnected, why);
-  if (listener_.distrusted) listener_.distrusted(name, why);
+  Distrust(peer, why);
   context_.loop.CancelTimer(peer.timer);
   for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(why);
   namesakes_.Forget(name);
   admission_.Forget(name);
   peers_.erase(name);
-  room_.Leave(name);
+  addresses_.Leave(name);
 }
 
 std::set<std::string> Peers::Awaited() const {
@@ -214,11 +88,11 @@ void Peers::Redial(Peer& peer) {
 void Peers::Stop() {
   stopped_ = true;
   presence_.Stop();
-  room_.Stop();
+  addresses_.Stop();
   for (auto& [name, peer] : peers_) {
     context_.loop.CancelTimer(peer->timer);
     peer->api.reset();
-    for (auto& [ticket, reply] : std::exchange(peer->waiting, {})) reply(DownStatus(*peer));
+    for (auto& [ticket, reply] : std::exchange(peer->waiting, {})) reply(peer->Down());
   }
 }
 
@@ -258,10 +132,10 @@ Introduction Peers::Introduce() const {
   return self;
 }
 
-Peers::Peer& Peers::Ensure(const std::string& name, const std::string& address) {
+Peer& Peers::Ensure(const std::string& name, const std::string& address) {
   std::unique_ptr<Peer>& peer = peers_[name];
   if (peer == nullptr) {
-    room_.Enter(name);
+    addresses_.Enter(name);
     peer = std::make_unique<Peer>(name, address);
     peer->why =
         Status(Code::kUnavailable, reasons::kPeerDown, "node " + name + " has not answered yet");
@@ -301,9 +175,8 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
   Peer& peer = *found->second;
   peer.greeting = false;
   if (!reply.ok()) {
-    const bool was_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
     // A refused connection is news; a late answer may only mean that the machine is busy.
-    const bool late = was_up && reply.status().code() == Code::kDeadlineExceeded;
+    const bool late = peer.is_up() && reply.status().code() == Code::kDeadlineExceeded;
     if (late && !peer.where.in_doubt() && ++peer.misses < kMaxMisses) {
       return Schedule(peer, context_.options.heartbeat);
     }
@@ -335,8 +208,7 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
 void Peers::Missed(Peer& peer, NodeState state, const Status& why) {
   ++peer.failures;
   SetState(peer, state, why);
-  if (room_.IsHidden(peer.name) || peer.where.vanished() || HasLeft(peer)) return Hide(peer);
-  if (!TryElsewhere(peer)) Schedule(peer, Backoff(peer));
+  if (!addresses_.Missed(peer)) Schedule(peer, Backoff(peer));
 }
 
 Status Peers::Learn(Peer& peer, Introduction introduction) {
@@ -346,8 +218,7 @@ Status Peers::Learn(Peer& peer, Introduction introduction) {
                 peer.name,
             "correct the address, or the name under [peers]"};
   }
-  peer.there = os::Clock::now();
-  room_.Show(peer.name);
+  addresses_.Seen(peer);
   const bool restarted =
       !peer.introduction.boot_id.empty() && peer.introduction.boot_id != introduction.boot_id;
   if (restarted) peer.generation = 0;
@@ -376,25 +247,9 @@ Status Peers::Learn(Peer& peer, Introduction introduction) {
 }
 
 void Peers::SetState(Peer& peer, NodeState state, const Status& why) {
-  const bool was_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
-  const bool is_up = state == NodeState::kConnected || state == NodeState::kDraining;
-  peer.why = why;
-  const bool changed = peer.state != state;
-  peer.state = state;
-  if (changed) peer.since = std::chrono::system_clock::now();
-  if (is_up) {
-    peer.told.clear();
-    if (changed) {
-      log::Info("peer " + std::string(NodeStateName(state)),
-                {{"peer", peer.name},
-                 {"address", peer.where.address()},
-                 {"version", peer.introduction.version}});
-    }
-  } else if (peer.told.size() < kMaxTold && peer.told.insert(why.ToString()).second) {
-    // One that was never met has been in this state from the beginning.
-    log::Warning("peer " + std::string(NodeStateName(state)),
-                 {{"peer", peer.name}, {"address", peer.where.address()}, {"why", why.ToString()}});
-  }
+  const bool was_up = peer.is_up();
+  peer.Enter(state, why);
+  const bool is_up = peer.is_up();
   if (was_up && !is_up) {
     presence_.Lost(peer.name);
     if (listener_.lost) listener_.lost(peer.name);
@@ -448,24 +303,16 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
         "node \"" + Printable(request.self.node) + "\" is not the caller, or has this node's name",
         "give every node its own name"));
   }
-  if (!peers_.contains(caller) && !room_.Make()) {
+  if (!peers_.contains(caller) && !addresses_.MakeRoom()) {
     return reply(Status(Code::kResourceExhausted, reasons::kQuota, "too many peers"));
   }
   Peer& peer = Ensure(caller, request.self.address);
-  const bool is_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
-  const bool moved = peer.where.IsNews(request.self.address);
+  const bool is_up = peer.is_up();
   const bool restarted = peer.introduction.boot_id != request.self.boot_id;
-  peer.there = now;
-  room_.Show(peer.name);
   if (is_up && restarted) {
     namesakes_.Called(caller, request.self.boot_id, request.self.address, now);
-    // Not before it is known that the one that was there does not answer any more.
-    peer.where.Doubt(request.self.address);
-  } else if (moved && !is_up && (!peer.where.discovered() || peer.failures > 0)) {
-    // What was discovered may be behind, and is tried again if this is wrong.
-    peer.where.Follow(request.self.address);
-    Redial(peer);
   }
+  addresses_.Called(peer, request.self.address, restarted);
   if (!request.namesake.empty()) {
     namesakes_.Told(context_.node(), address_, caller, request.namesake, now);
   }
@@ -484,20 +331,6 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
   reply(std::move(answer));
 }
 
-Status Peers::DownStatus(const Peer& peer) const {
-  if (peer.state == NodeState::kIncompatible) return peer.why;
-  // A peer that refuses this node, or is refused by it, has a reason and a remedy of its own.
-  const Status& why = peer.why;
-  const bool refused =
-      why.reason() == reasons::kCertRejected || why.reason() == reasons::kAccessDenied;
-  const bool named = why.message().find(peer.name) != std::string::npos;
-  return {Code::kUnavailable, refused ? why.reason() : reasons::kPeerDown,
-          (named ? "" : "node " + peer.name + " (" + peer.where.address() + ") does not answer: ") +
-              why.message(),
-          why.remedy().empty() ? "check that onecopyd runs there; onecopy node ls lists the peers"
-                               : why.remedy()};
-}
-
 Result<PeerApi*> Peers::Find(const std::string& name) {
   const auto found = peers_.find(name);
   if (found == peers_.end()) {
@@ -507,9 +340,8 @@ Result<PeerApi*> Peers::Find(const std::string& name) {
         "onecopy node ls lists those it knows; --peer NAME=HOST:PORT or [peers] adds one");
   }
   const Peer& peer = *found->second;
-  const bool up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
-  if (up && !stopped_) return peer.api.get();
-  return DownStatus(peer);
+  if (peer.is_up() && !stopped_) return peer.api.get();
+  return peer.Down();
 }
 
 void Peers::WhenConnected(const std::string& name, Reply<PeerApi*> reply) {
@@ -519,7 +351,7 @@ void Peers::WhenConnected(const std::string& name, Reply<PeerApi*> reply) {
   // On a wire that has just been mended an attempt from before may need longer than the grace.
   Peer& down = *peer->second;
   // One that left by itself may be back and not have called yet: it is greeted once.
-  if (room_.IsHidden(name) && down.where.vanished()) return reply(DownStatus(down));
+  if (addresses_.IsHidden(name) && down.where.vanished()) return reply(down.Down());
   const bool stale = down.greeting && os::Clock::now() - down.greeting_since > kStaleAttempt;
   if (stale && down.waiting.empty()) {
     down.greeting = false;
@@ -538,14 +370,13 @@ void Peers::WhenConnected(const std::string& name, Reply<PeerApi*> reply) {
     if (mine == waiting.end()) return;
     Reply<PeerApi*> give_up = std::move(mine->second);
     waiting.erase(mine);
-    give_up(DownStatus(*late->second));
+    give_up(late->second->Down());
   });
 }
 
 bool Peers::IsConnected(const std::string& name) const {
   const auto found = peers_.find(name);
-  return found != peers_.end() && (found->second->state == NodeState::kConnected ||
-                                   found->second->state == NodeState::kDraining);
+  return found != peers_.end() && found->second->is_up();
 }
 
 const NodeCapability* Peers::Capabilities(const std::string& name) const {
@@ -569,28 +400,11 @@ bool Peers::WritesFiles(const std::string& name) const {
   return found != peers_.end() && found->second->introduction.writes_files;
 }
 
-NodeInfo Peers::DescribePeer(const Peer& peer) const {
-  NodeInfo info;
-  info.name = peer.name;
-  info.state = peer.state;
-  info.address = peer.where.address();
-  info.boot_id = peer.introduction.boot_id;
-  info.protocol_min = peer.introduction.protocol_min;
-  info.protocol_max = peer.introduction.protocol_max;
-  info.version = peer.introduction.version;
-  info.reason = peer.why.reason();
-  info.detail = peer.why.message();
-  info.since = peer.since;
-  info.uid_domain = UidDomain(peer.name);
-  if (!peer.capabilities.node.empty()) info.capabilities = peer.capabilities;
-  return info;
-}
-
 PeersFigures Peers::figures() const {
   PeersFigures figures;
   const os::Clock::time_point now = os::Clock::now();
   for (const auto& [name, peer] : peers_) {
-    if (room_.IsHidden(name)) continue;
+    if (addresses_.IsHidden(name)) continue;
     ++figures.by_state[peer->state];
     // Of those that come by themselves and go, there may be many.
     const bool connected = IsConnected(name);
@@ -610,14 +424,16 @@ std::vector<NodeInfo> Peers::Describe() const {
   std::vector<NodeInfo> all;
   all.reserve(peers_.size());
   for (const auto& [name, peer] : peers_) {
-    if (!room_.IsHidden(name)) all.push_back(DescribePeer(*peer));
+    if (!addresses_.IsHidden(name)) all.push_back(peer->Describe(UidDomain(name)));
   }
   return all;
 }
 
 Result<NodeInfo> Peers::Describe(const std::string& name) const {
   const auto found = peers_.find(name);
-  if (found != peers_.end() && !room_.IsHidden(name)) return DescribePeer(*found->second);
+  if (found != peers_.end() && !addresses_.IsHidden(name)) {
+    return found->second->Describe(UidDomain(name));
+  }
   return Status(Code::kNotFound, reasons::kPeerNotFound,
                 "node " + context_.node() + " does not know node \"" + Printable(name) + "\"",
                 "onecopy node ls lists those it knows");

@@ -2,8 +2,9 @@
 // ends.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,9 +17,9 @@
 #include "daemon/engine/peering/admission.h"
 #include "daemon/engine/peering/catalog.h"
 #include "daemon/engine/peering/namesakes.h"
-#include "daemon/engine/peering/peer_room.h"
+#include "daemon/engine/peering/peer.h"
+#include "daemon/engine/peering/peer_addresses.h"
 #include "daemon/engine/peering/presence.h"
-#include "daemon/engine/peering/whereabouts.h"
 
 namespace onecopy::engine {
 
@@ -28,23 +29,17 @@ inline constexpr uint32_t kProtocolMax = 1;
 
 // Engine thread. Each peer is greeted when it is first known and then again and again, as a
 // heartbeat; one that does not answer is tried with growing pauses for ever. A node that calls, and
-// that Admission lets in, becomes a peer although its address is not configured. One that is
-// neither configured by name nor discovered is hidden once it has been silent for
-// silent_peer_stays.
-class Peers {
+// that Admission lets in, becomes a peer although its address is not configured. Where they are
+// dialled, and which of them are shown, PeerAddresses says.
+class Peers : private PeerAddresses::Owner {
  public:
   Peers(Context& context, Catalog& catalog, PeerDialer& dialer);
-  ~Peers();
+  ~Peers() override;
 
   void Start(const std::string& address);  // of this node, as peers reach it
   void Stop();                             // ends all calls to peers
 
-  // Other peers than were named before: new ones are greeted, those with another address in the
-  // configuration are dialled there, and those that it does not name any more are forgotten. A
-  // discovered peer with another address than before is dialled there once it does not answer at
-  // the old one; one that is not discovered any more stays as long as it answers, and is then
-  // hidden: not greeted, not shown, and forgotten unless it comes back in time. Where there are too
-  // many, see PeerRoom.
+  // Other peers than were named before: see PeerAddresses.
   void Configure(const std::vector<PeerOptions>& peers);
   // See Admission.
   Status Admit(const std::string& node, bool local);
@@ -106,37 +101,24 @@ class Peers {
   }
 
  private:
-  struct Peer;
+  // PeerAddresses::Owner. A peer that is hidden and greeted stays so unless it answers.
+  Peer& Ensure(const std::string& name, const std::string& address) override;
+  void Greet(Peer& peer) override;
+  void Schedule(Peer& peer, std::chrono::milliseconds delay) override;
+  void Redial(Peer& peer) override;
+  void Distrust(Peer& peer, const Status& why) override;
+  void Silence(Peer& peer) override;
+  void Forget(const std::string& name, const std::string& what) override;
+  std::set<std::string> Awaited() const override;
 
-  Peer& Ensure(const std::string& name, const std::string& address);
   void Dial(Peer& peer);
-  void Redial(Peer& peer);  // at its address, which is another one than before
-  // Its address is the one of these options; whether there was a peer of that name before.
-  void Locate(const PeerOptions& options, bool known);
-  // Its address is that one now, as the configuration says, or as discovery does.
-  void Configured(Peer& peer, const std::string& address);
-  void Discovered(Peer& peer, const std::string& address);
-  // It is not discovered any more.
-  void Vanished(Peer& peer);
-  // Whether it came by itself and has been silent for too long to be kept for that.
-  bool HasLeft(const Peer& peer) const;
-  // Calls that wait for it are told that it is down.
-  void Hide(Peer& peer);
-  // Has it dialled where else it may be; it does not answer where it was. False: nowhere.
-  bool TryElsewhere(Peer& peer);
-  void Forget(const std::string& name, const std::string& why);
-  std::set<std::string> Awaited() const;
-  void Greet(Peer& peer);  // if it is hidden, it stays so unless it answers
   void OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply);
   // It did not answer as a peer does.
   void Missed(Peer& peer, NodeState state, const Status& why);
   // Takes what the other side said of itself; what is wrong with it, if anything.
   Status Learn(Peer& peer, Introduction introduction);
   void SetState(Peer& peer, NodeState state, const Status& why);
-  void Schedule(Peer& peer, std::chrono::milliseconds delay);
   std::chrono::milliseconds Backoff(Peer& peer);
-  Status DownStatus(const Peer& peer) const;
-  NodeInfo DescribePeer(const Peer& peer) const;
 
   Context& context_;
   Catalog& catalog_;
@@ -144,10 +126,10 @@ class Peers {
   Admission admission_;
   Presence presence_;
   Namesakes namesakes_;
-  PeerRoom room_;
   os::Clock::time_point next_refusal_logged_{};
   uint64_t refusals_not_logged_ = 0;
-  std::map<std::string, std::unique_ptr<Peer>> peers_;
+  PeersByName peers_;
+  PeerAddresses addresses_;
   Listener listener_;
   std::string address_;  // empty before Start
   bool stopped_ = false;

@@ -20,7 +20,7 @@ _BOUNDS = (
     ("kMaxRanges", "values/onecopy/range.h", "docs/operate.md", "| ranges in one transfer | {} |"),
     ("kMaxRanges", "values/onecopy/range.h", "docs/cpp.md", "A request can have {} ranges"),
     ("kMaxBuffers", "values/onecopy/range.h", "docs/operate.md", "pairs of buffers that its ranges use | {} |"),
-    ("kMaxPeers", "daemon/engine/peering/peers.cc", "docs/operate.md", "| peers | {} |"),
+    ("kMaxPeers", "daemon/engine/peering/peer_addresses.cc", "docs/operate.md", "| peers | {} |"),
     ("kMaxPeersTold", "daemon/engine/api/figures.h", "docs/metrics.md", "{} peers have"),
 )
 
