@@ -22,8 +22,8 @@
 namespace onecopy::tcp {
 
 // Has the lanes and carries messages. As a reader it leaves gets to Reads; as an owner it has
-// Exports, from which its lanes send. State lives on the home thread, which is lane 0's; each lane's
-// on its own.
+// Exports, from which its lanes send. State lives on the home thread, which is lane 0's; what is a
+// lane's own, on the lane's.
 class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>, public LaneOwner {
  public:
   TcpConnection(ConnectionOptions options, os::EventLoop& home);
