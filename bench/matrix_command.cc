@@ -36,7 +36,6 @@ Result<int> MeasureMatrix(const MatrixArguments& arguments, const std::function<
   ONECOPY_ASSIGN_OR_RETURN(daemon.daemon.program, DaemonProgram(arguments.onecopyd));
   PlainOptions plain{.stopped = stopped};
   ONECOPY_ASSIGN_OR_RETURN(plain.api, shim::LoadCuda(cuda_library));
-  ONECOPY_ASSIGN_OR_RETURN(plain.elapsed, FindEventElapsed(cuda_library));
   ONECOPY_ASSIGN_OR_RETURN(matrix.gpus, ListGpus(*plain.api));
   ONECOPY_RETURN_IF_ERROR(CheckSize(matrix.bytes, matrix.gpus));
   std::ofstream json;
@@ -49,7 +48,6 @@ Result<int> MeasureMatrix(const MatrixArguments& arguments, const std::function<
   }
   matrix.cuda_version = plain.api->driver_version;
   matrix.driver_version = DriverVersion(cuda_library);
-  matrix.timed_by_events = plain.elapsed != nullptr;
   matrix.pairs = EveryPair(matrix.gpus.size());
   const RunFacts facts = LookAround(daemon.daemon, ONECOPY_VERSION);
   plain.began = daemon.began = [&](const std::string& what) { io.progress << what << std::endl; };

@@ -63,7 +63,7 @@ std::string MatrixDocument(const Matrix& matrix, const RunFacts& run) {
   json["copies_per_sample"] = kCopiesPerSample;
   json["latency_copy_bytes"] = kLatencyCopyBytes;
   json["latency_transfer_bytes"] = kLatencyTransferBytes;
-  json["timed_by"] = matrix.timed_by_events ? "events" : "host";
+  json["timed_by"] = "events";
   json["gpus"] = OrderedJson::array();
   for (const MatrixGpu& gpu : matrix.gpus) {
     json["gpus"].push_back(

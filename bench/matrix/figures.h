@@ -55,9 +55,8 @@ struct MatrixGpu {
 struct Matrix {
   uint64_t bytes = 0;  // of each copy and transfer; latencies are of fewer bytes
   unsigned samples = 0;
-  int cuda_version = 0;             // of the driver, as cuda.h writes it
-  std::string driver_version = {};  // "580.65.06"; empty: not known
-  bool timed_by_events = true;  // else by the host's clock: the driver cannot tell events' distance
+  int cuda_version = 0;                 // of the driver, as cuda.h writes it
+  std::string driver_version = {};      // "580.65.06"; empty: not known
   std::vector<MatrixGpu> gpus = {};     // in the order in which the driver numbers them
   std::vector<PairFigures> pairs = {};  // row by row: from 0 to each, from 1 to each, …
 };

@@ -68,7 +68,7 @@ class PlainRun {
 
   Result<std::unique_ptr<PlainPair>> Open(const PairFigures& pair) const {
     if (Stopped()) return NotMeasured().status();
-    return PlainPair::Create(gpus_[pair.from], gpus_[pair.to], matrix_.bytes, options_.elapsed);
+    return PlainPair::Create(gpus_[pair.from], gpus_[pair.to], matrix_.bytes);
   }
 
   static void FailAll(const Status& why, PlainFigures* figures) {

@@ -5,14 +5,12 @@
 #include <string>
 
 #include "bench/ceiling/gpu.h"
-#include "bench/matrix/event_clock.h"
 #include "bench/matrix/figures.h"
 
 namespace onecopy::bench {
 
 struct PlainOptions {
   CudaRef api = {};
-  EventElapsed elapsed = nullptr;                      // null: the host's clock
   std::function<bool()> stopped = {};                  // asked before each sample
   std::function<void(const std::string&)> began = {};  // told what is measured now
 };

@@ -16,14 +16,14 @@ constexpr uint64_t kCheckedBytes = uint64_t{1} << 20;
 }  // namespace
 
 Result<std::unique_ptr<PlainPair>> PlainPair::Create(const std::shared_ptr<Gpu>& from,
-                                                     const std::shared_ptr<Gpu>& to, uint64_t bytes,
-                                                     EventElapsed elapsed) {
+                                                     const std::shared_ptr<Gpu>& to,
+                                                     uint64_t bytes) {
   std::unique_ptr<PlainPair> pair(new PlainPair(from, to, bytes));
-  ONECOPY_RETURN_IF_ERROR(pair->Begin(elapsed));
+  ONECOPY_RETURN_IF_ERROR(pair->Begin());
   return pair;
 }
 
-Status PlainPair::Begin(EventElapsed elapsed) {
+Status PlainPair::Begin() {
   const shim::CudaApi& api = from_->api();
   const uint64_t bytes = std::max(bytes_, kLatencyCopyBytes);
   const auto allocate = [bytes](const std::shared_ptr<Gpu>& gpu) {
@@ -35,8 +35,8 @@ Status PlainPair::Begin(EventElapsed elapsed) {
   ONECOPY_ASSIGN_OR_RETURN(back_target_, allocate(from_));
   ONECOPY_ASSIGN_OR_RETURN(host_, os::MapAnonymous(kSlots * kPieceBytes));
   ONECOPY_ASSIGN_OR_RETURN(gate_, Gate::Create(from_));
-  ONECOPY_ASSIGN_OR_RETURN(forward_, TimedStream::Create(from_, elapsed));
-  ONECOPY_ASSIGN_OR_RETURN(backward_, TimedStream::Create(to_, elapsed));
+  ONECOPY_ASSIGN_OR_RETURN(forward_, TimedStream::Create(from_));
+  ONECOPY_ASSIGN_OR_RETURN(backward_, TimedStream::Create(to_));
   {
     const shim::ScopedCudaContext scope(api, from_->context());
     const CUresult error =

@@ -20,8 +20,7 @@ class PlainPair {
  public:
   // `from` and `to` may be one.
   static Result<std::unique_ptr<PlainPair>> Create(const std::shared_ptr<Gpu>& from,
-                                                   const std::shared_ptr<Gpu>& to, uint64_t bytes,
-                                                   EventElapsed elapsed);
+                                                   const std::shared_ptr<Gpu>& to, uint64_t bytes);
   ~PlainPair();
   PlainPair(const PlainPair&) = delete;
   PlainPair& operator=(const PlainPair&) = delete;
@@ -46,7 +45,7 @@ class PlainPair {
  private:
   PlainPair(std::shared_ptr<Gpu> from, std::shared_ptr<Gpu> to, uint64_t bytes)
       : from_(std::move(from)), to_(std::move(to)), bytes_(bytes) {}
-  Status Begin(EventElapsed elapsed);
+  Status Begin();
   Status Copy(const GpuMemory& from, const GpuMemory& to, uint64_t bytes, CUstream stream) const;
   Status CopyForward(uint64_t bytes, unsigned copies) const;
   Status CopyBackward(uint64_t bytes) const;

@@ -86,9 +86,7 @@ void PrintHead(const Matrix& matrix, std::ostream& out) {
   out << "Copies and transfers of " << FormatBytes(matrix.bytes) << "; medians of "
       << matrix.samples << (matrix.samples == 1 ? " sample" : " samples") << " after a warm-up.\n"
       << "A plain sample is " << kCopiesPerSample
-      << " copies one after the other on a stream, timed by "
-      << (matrix.timed_by_events ? "events around them.\n"
-                                 : "the host's clock\n(the driver has no cuEventElapsedTime).\n")
+      << " copies one after the other on a stream, timed by events around them.\n"
       << "GB are 10^9 bytes. Diagonal: inside a GPU; each byte counts once "
          "(p2pBandwidthLatencyTest counts it twice).\n";
 }

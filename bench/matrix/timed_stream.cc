@@ -1,12 +1,9 @@
 #include "bench/matrix/timed_stream.h"
 
 #include <algorithm>
-#include <chrono>
 
 namespace onecopy::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kEventResolutionSeconds = 0.5e-6;
 
@@ -18,9 +15,8 @@ Status WaitForEvent(const shim::CudaApi& api, CUstream stream, CUevent event) {
   return CudaStatus(api, error, "cuStreamWaitEvent");
 }
 
-Result<std::unique_ptr<TimedStream>> TimedStream::Create(std::shared_ptr<Gpu> gpu,
-                                                         EventElapsed elapsed) {
-  std::unique_ptr<TimedStream> stream(new TimedStream(std::move(gpu), elapsed));
+Result<std::unique_ptr<TimedStream>> TimedStream::Create(std::shared_ptr<Gpu> gpu) {
+  std::unique_ptr<TimedStream> stream(new TimedStream(std::move(gpu)));
   ONECOPY_RETURN_IF_ERROR(stream->Begin());
   return stream;
 }
@@ -51,22 +47,16 @@ Result<double> TimedStream::Run(const std::function<Status()>& submit, Gate* gat
   const shim::CudaApi& api = gpu_->api();
   const shim::ScopedCudaContext scope(api, gpu_->context());
   const bool closed = gate != nullptr && gate->Close(stream_);
-  Clock::time_point begin = Clock::now();
   Status status = CudaStatus(api, api.EventRecord(begin_, stream_), "cuEventRecord");
   if (status.ok()) status = submit();
   if (status.ok()) status = CudaStatus(api, api.EventRecord(end_, stream_), "cuEventRecord");
-  if (closed) {
-    begin = Clock::now();
-    gate->Open();
-  }
+  if (closed) gate->Open();
   const CUresult ended = api.StreamSynchronize(stream_);
-  const Clock::time_point end = Clock::now();
   ONECOPY_RETURN_IF_ERROR(status);
   ONECOPY_RETURN_IF_ERROR(CudaStatus(api, ended, "cuStreamSynchronize"));
-  if (elapsed_ == nullptr) return std::chrono::duration<double>(end - begin).count();
   float milliseconds = 0;
   ONECOPY_RETURN_IF_ERROR(
-      CudaStatus(api, elapsed_(&milliseconds, begin_, end_), "cuEventElapsedTime"));
+      CudaStatus(api, api.EventElapsedTime(&milliseconds, begin_, end_), "cuEventElapsedTime"));
   return std::max(static_cast<double>(milliseconds) / 1e3, kEventResolutionSeconds);
 }
 

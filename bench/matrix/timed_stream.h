@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "bench/ceiling/gpu.h"
-#include "bench/matrix/event_clock.h"
 #include "bench/matrix/gate.h"
 
 namespace onecopy::bench {
@@ -14,10 +13,7 @@ namespace onecopy::bench {
 // One thread at a time. Its end waits for the stream's.
 class TimedStream {
  public:
-  // `elapsed` null: the host's clock is used, from the first submission (or from when the gate
-  // opens) until the stream has ended.
-  static Result<std::unique_ptr<TimedStream>> Create(std::shared_ptr<Gpu> gpu,
-                                                     EventElapsed elapsed);
+  static Result<std::unique_ptr<TimedStream>> Create(std::shared_ptr<Gpu> gpu);
   ~TimedStream();
   TimedStream(const TimedStream&) = delete;
   TimedStream& operator=(const TimedStream&) = delete;
@@ -33,12 +29,10 @@ class TimedStream {
   Status WaitFor(TimedStream& other);
 
  private:
-  TimedStream(std::shared_ptr<Gpu> gpu, EventElapsed elapsed)
-      : gpu_(std::move(gpu)), elapsed_(elapsed) {}
+  explicit TimedStream(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {}
   Status Begin();
 
   const std::shared_ptr<Gpu> gpu_;
-  const EventElapsed elapsed_;
   CUstream stream_ = nullptr;
   CUevent begin_ = nullptr;
   CUevent end_ = nullptr;

@@ -76,7 +76,8 @@ namespace onecopy::shim {
   X(EventCreate, cuEventCreate)                                                   \
   X(EventDestroy, cuEventDestroy_v2)                                              \
   X(EventRecord, cuEventRecord)                                                   \
-  X(EventQuery, cuEventQuery)
+  X(EventQuery, cuEventQuery)                                                     \
+  X(EventElapsedTime, cuEventElapsedTime)
 
 // The same for functions that a driver may lack, or that something stands in the way of: null then.
 #define ONECOPY_CUDA_OPTIONAL_FUNCTIONS(X)                              \

@@ -1,6 +1,7 @@
 // The fake driver's streams (a thread each), events and copies.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -14,6 +15,9 @@
 
 #include "tests/support/fake_cuda/state.h"
 #include "transport/core/mutex.h"
+
+// The header maps this name to the newer function, which drivers before CUDA 12.8 lack.
+#undef cuEventElapsedTime
 
 using fake_cuda::Context;
 using fake_cuda::Current;
@@ -85,10 +89,22 @@ class Stream {
   std::thread thread_;  // last
 };
 
+using EventTime = std::chrono::steady_clock::time_point;
+
+// That a stream has come to an event.
+struct Mark {
+  std::atomic<bool> ended = false;
+  EventTime time = {};  // set before `ended` is
+};
+
 struct Event {
   Context* context = nullptr;
-  // Shared with the stream's thread, which may still set it when the event is gone.
-  std::shared_ptr<std::atomic<bool>> ended = std::make_shared<std::atomic<bool>>(true);
+  bool timed = true;
+  // Shared with the stream's thread, which may still set it when the event is gone. Null: not
+  // recorded yet.
+  std::shared_ptr<Mark> mark = nullptr;
+
+  bool ended() const { return mark == nullptr || mark->ended; }
 };
 
 // What a handle is: those of destroyed streams are had again, the last one first.
@@ -367,8 +383,8 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
-  Of(stream)->Submit([ended = Of(event)->ended] {
-    while (!*ended) std::this_thread::yield();
+  Of(stream)->Submit([mark = Of(event)->mark] {
+    while (mark != nullptr && !mark->ended) std::this_thread::yield();
   });
   return CUDA_SUCCESS;
 }
@@ -407,10 +423,10 @@ void fakeCudaFork(CUstream from, CUstream to) {
   if (!Of(to)->capturing.exchange(true)) ++TheState().captures;
 }
 
-CUresult cuEventCreate(CUevent* event, unsigned) {
+CUresult cuEventCreate(CUevent* event, unsigned flags) {
   Context* const context = Current();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  *event = reinterpret_cast<CUevent>(new Event{context});
+  *event = reinterpret_cast<CUevent>(new Event{context, (flags & CU_EVENT_DISABLE_TIMING) == 0});
   const std::lock_guard lock(TheState().mutex);
   ++context->events;
   return CUDA_SUCCESS;
@@ -428,21 +444,34 @@ CUresult cuEventDestroy_v2(CUevent event) {
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
   if (Of(stream)->context() != Of(event)->context) return CUDA_ERROR_INVALID_HANDLE;
-  Of(event)->ended = std::make_shared<std::atomic<bool>>(false);
-  Of(stream)->Submit([ended = Of(event)->ended] { *ended = true; });
+  Of(event)->mark = std::make_shared<Mark>();
+  Of(stream)->Submit([mark = Of(event)->mark] {
+    mark->time = std::chrono::steady_clock::now();
+    mark->ended = true;
+  });
   return CUDA_SUCCESS;
 }
 
 CUresult cuEventSynchronize(CUevent event) {
   fake_cuda::NoteUnsafe();
-  const std::shared_ptr<std::atomic<bool>> ended = Of(event)->ended;
-  while (!*ended) std::this_thread::yield();
+  const Event recorded = *Of(event);
+  while (!recorded.ended()) std::this_thread::yield();
   return CUDA_SUCCESS;
 }
 
 CUresult cuEventQuery(CUevent event) {
   fake_cuda::NoteUnsafe();
-  return *Of(event)->ended ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return Of(event)->ended() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  for (const CUevent event : {begin, end}) {
+    if (!Of(event)->timed || Of(event)->mark == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (!Of(begin)->ended() || !Of(end)->ended()) return CUDA_ERROR_NOT_READY;
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(Of(end)->mark->time - Of(begin)->mark->time).count();
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {

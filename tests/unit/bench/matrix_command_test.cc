@@ -52,7 +52,7 @@ TEST_CASE("matrix prints and writes what it measures, by plain CUDA and by a dae
   CHECK(ran.exit_status == 1);
   CHECK(Has(ran.out, "2 GPUs, CUDA 13.0\n"));
   CHECK(Has(ran.out, "Plain CUDA, one way, P2P on (GB/s)\n"));
-  CHECK(document.at("timed_by") == "host");
+  CHECK(document.at("timed_by") == "events");
   CHECK(document.at("driver_version").is_null());
   REQUIRE(document.at("pairs").size() == 4);
   for (const Json& pair : document.at("pairs")) {

@@ -1,6 +1,8 @@
 #include "transport/shim/cuda.h"
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
@@ -143,6 +145,44 @@ TEST_CASE("a MIG instance is told from a whole GPU") {
   REQUIRE_OK(uuid);
   CHECK(uuid->text == "MIG-a05a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a01");
   CHECK(uuid->mig);
+}
+
+TEST_CASE("a driver's events tell the time between them once both have ended") {
+  const auto loaded = shim::LoadCuda(FakeCudaPath());
+  REQUIRE_OK(loaded);
+  const shim::CudaApi& api = **loaded;
+  const shim::PrimaryCudaContext context(api, 0);
+  const shim::ScopedCudaContext scope(api, context.get());
+  CUstream stream = nullptr;
+  REQUIRE(api.StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  CUevent begin = nullptr;
+  CUevent end = nullptr;
+  CUevent untimed = nullptr;
+  REQUIRE(api.EventCreate(&begin, CU_EVENT_DEFAULT) == CUDA_SUCCESS);
+  REQUIRE(api.EventCreate(&end, CU_EVENT_DEFAULT) == CUDA_SUCCESS);
+  REQUIRE(api.EventCreate(&untimed, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+  float milliseconds = -1;
+  CHECK(api.EventElapsedTime(&milliseconds, begin, end) == CUDA_ERROR_INVALID_HANDLE);
+  std::atomic<bool> held = true;
+  CHECK(api.EventRecord(begin, stream) == CUDA_SUCCESS);
+  CHECK(api.LaunchHostFunc(
+            stream,
+            [](void* of) {
+              while (*static_cast<std::atomic<bool>*>(of)) std::this_thread::yield();
+            },
+            &held) == CUDA_SUCCESS);
+  CHECK(api.EventRecord(end, stream) == CUDA_SUCCESS);
+  CHECK(api.EventRecord(untimed, stream) == CUDA_SUCCESS);
+  CHECK(api.EventElapsedTime(&milliseconds, begin, end) == CUDA_ERROR_NOT_READY);
+  held = false;
+  CHECK(api.StreamSynchronize(stream) == CUDA_SUCCESS);
+  CHECK(api.EventElapsedTime(&milliseconds, begin, end) == CUDA_SUCCESS);
+  CHECK(milliseconds >= 0);
+  CHECK(api.EventElapsedTime(&milliseconds, begin, untimed) == CUDA_ERROR_INVALID_HANDLE);
+  for (const CUevent event : {begin, end, untimed}) {
+    CHECK(api.EventDestroy(event) == CUDA_SUCCESS);
+  }
+  CHECK(api.StreamDestroy(stream) == CUDA_SUCCESS);
 }
 
 TEST_CASE("versions are written as people write them") {
