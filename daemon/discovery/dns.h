@@ -22,8 +22,9 @@ struct DnsOptions {
 // Begins the thread `discovery`, which asks again when the answer's TTL has passed (between a
 // second and five minutes), and soon after a failure. A node that is missing in one good answer is
 // kept until it is missing in the next one, too. Of a name that is at several addresses, the
-// address from before is kept while it is among them. Throws std::system_error where the process
-// may have no more threads. `sink` must outlive it.
+// address from before is kept while it is among them. Looking up the addresses of all SRV targets
+// that come without takes at most kLookLimit (dns_nodes.h), or has failed. Throws std::system_error
+// where the process may have no more threads. `sink` must outlive it.
 std::unique_ptr<Discovery> StartDns(DnsOptions options, Sink& sink);
 
 }  // namespace onecopy::discovery

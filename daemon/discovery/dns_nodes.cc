@@ -22,6 +22,7 @@ void NoteLess(uint32_t ttl, uint32_t* least) { *least = std::min(*least, ttl); }
 Result<DnsNodes::Look> DnsNodes::LookAgain() {
   Look look;
   failures_in_a_row_ = 0;
+  look_end_ = now_() + kLookLimit;
   ONECOPY_ASSIGN_OR_RETURN(const Places places,
                            name_.starts_with('_') ? ByServices(&look) : ByAddresses(&look));
   Keep(places, &look);
@@ -65,6 +66,7 @@ Result<std::vector<std::string>> DnsNodes::AddressesOf(const std::string& target
   std::vector<std::string> addresses;
   for (const DnsType type : {DnsType::kA, DnsType::kAaaa}) {
     if (!addresses.empty()) break;
+    ONECOPY_RETURN_IF_ERROR(CheckTime());
     const Result<DnsAnswer> answer = ask_(target, type);
     if (!answer.ok()) {
       if (++failures_in_a_row_ >= kMaxFailuresInARow) return answer.status();
@@ -77,6 +79,14 @@ Result<std::vector<std::string>> DnsNodes::AddressesOf(const std::string& target
   }
   targets_[target] = addresses;
   return addresses;
+}
+
+Status DnsNodes::CheckTime() const {
+  if (now_() < look_end_) return OkStatus();
+  return {Code::kUnavailable, reasons::kIo,
+          "DNS, " + name_ + ": looking up the addresses of all SRV targets has taken longer than " +
+              std::to_string(kLookLimit.count()) + " s",
+          "use a DNS server that answers faster, or one that sends the addresses of targets along"};
 }
 
 Result<DnsNodes::Places> DnsNodes::ByAddresses(Look* look) {

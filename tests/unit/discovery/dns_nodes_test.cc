@@ -1,9 +1,14 @@
 #include "daemon/discovery/dns_nodes.h"
 
+#include <atomic>
+#include <chrono>
 #include <map>
+#include <string_view>
 
+#include "daemon/discovery/resolver.h"
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
+#include "tests/support/dns_server.h"
 
 namespace onecopy::discovery {
 namespace {
@@ -151,6 +156,44 @@ TEST_CASE("one node with thousands of ports and addresses does not become millio
   CHECK(look->snapshot.entries.size() == 1);
   CHECK(look->snapshot.conflicts.size() <= 64);
   CHECK(look->snapshot.refused >= 1599);
+}
+
+TEST_CASE("a DNS server that answers each question slowly fails the look and holds it no longer") {
+  constexpr size_t kTargets = 100;
+  constexpr std::chrono::seconds kSlow{3};
+  testing::DnsServer dns;
+  std::vector<testing::DnsRecord> services;
+  for (size_t i = 0; i < kTargets; ++i) {
+    services.push_back(testing::SrvRecordOf(kListed, "n" + std::to_string(i) + ".test", 7701));
+  }
+  std::atomic<bool> slow = true;
+  std::atomic<int> seconds = 0;  // that have passed
+  dns.Lie([&](const testing::DnsBytes& query) {
+    const bool list = query[12] == std::string_view("_onecopy").size();
+    if (list) return testing::DnsMessage(query, services);
+    if (slow) seconds += static_cast<int>(kSlow.count());
+    const std::string target(query.begin() + 13, query.begin() + 13 + query[12]);
+    return testing::DnsMessage(query, {testing::ARecord(target + ".test", "10.0.0.2", 30)});
+  });
+  const Resolver resolver(*os::ParseHostPort(dns.address()), [] { return false; });
+  DnsNodes nodes(
+      kListed, 7701,
+      [&](const std::string& name, DnsType type) { return resolver.Ask(name, type); },
+      [](const std::vector<os::HostPort>&) { return std::vector<Result<std::string>>(); },
+      [&] { return DnsNodes::Clock::time_point(std::chrono::seconds(seconds)); });
+  const Status failed = nodes.LookAgain().status();
+  INFO(failed.ToString());
+  CHECK(failed.code() == Code::kUnavailable);
+  CHECK(failed.reason() == reasons::kIo);
+  CHECK(failed.message() ==
+        "DNS, _onecopy._tcp.test: looking up the addresses of all SRV targets has taken longer "
+        "than 120 s");
+  CHECK(std::chrono::seconds(seconds) >= kLookLimit);
+  CHECK(std::chrono::seconds(seconds) < kTargets * kSlow);
+  slow = false;
+  const auto look = nodes.LookAgain();
+  REQUIRE_OK(look);
+  CHECK(look->snapshot.entries.size() == kTargets);
 }
 
 TEST_CASE("more nodes than there may be are counted and left out") {
