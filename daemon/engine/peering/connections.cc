@@ -208,17 +208,34 @@ ConnectReply Connections::Remember(const std::string& caller, const std::string&
 }
 
 void Connections::MakeRoomFor(const std::string& peer, const std::string& link) {
+  CloseOldest(
+      kMostAccepted,
+      [&](const Accepted& one) { return one.peer == peer && one.serving.link == link; },
+      "node " + peer + " asked for newer connections of link " + link);
+  if (!IsUnconnected(peer)) return;
+  CloseOldest(
+      kMostOfUnconnected, [this](const Accepted& one) { return IsUnconnected(one.peer); },
+      "nodes that node " + context_.node() + " is not connected to asked for " +
+          std::to_string(kMostOfUnconnected) + " newer connections");
+}
+
+bool Connections::IsUnconnected(const std::string& peer) const {
+  return !context_.IsSelf(peer) && !peers_.IsConnected(peer);
+}
+
+void Connections::CloseOldest(size_t most, const std::function<bool(const Accepted&)>& counted,
+                              const std::string& why) {
+  if (accepted_.size() < most) return;
   size_t open = 0;
   const Accepted* oldest = nullptr;
   for (const auto& [number, one] : accepted_) {
-    if (one.peer != peer || one.serving.link != link || one.serving.connection->closed()) continue;
+    if (one.serving.connection->closed() || !counted(one)) continue;
     ++open;
     if (oldest == nullptr || one.serial < oldest->serial) oldest = &one;
   }
-  if (open < kMostAccepted) return;
+  if (open < most) return;
   const std::shared_ptr<Connection> replaced = oldest->serving.connection;
-  replaced->Close({Code::kUnavailable, reasons::kLinkDown,
-                   "node " + peer + " asked for newer connections of link " + link});
+  replaced->Close({Code::kUnavailable, reasons::kLinkDown, why});
 }
 
 Result<Connections::Serving> Connections::FindAccepted(const std::string& caller,

@@ -26,13 +26,20 @@ class Connections {
     std::shared_ptr<void> token;
   };
 
+  // So many connections, of all nodes together to which this one is not connected, are answered at
+  // a time: without TLS, one machine can call by ever new names. A peer that calls is connected a
+  // moment later, so those that are needed are among the newest.
+  static constexpr size_t kMostOfUnconnected = 256;
+
   Connections(Context& context, Peers& peers) : context_(context), peers_(peers) {}
 
   // A connection on which this node reads from `peer`, which may be this node: the end that serves
   // it is then found like any other's.
   void Get(const std::string& peer, const std::string& link, Reply<Use> reply);
 
-  // Answers a peer that wants to read from this node.
+  // Answers a peer that wants to read from this node. Its oldest connection by this link is closed
+  // where it has as many as it can need; where the caller is not connected, likewise the oldest of
+  // kMostOfUnconnected. So the connections of a connected peer are closed for its own sake only.
   void Accept(const std::string& caller, const ConnectRequest& request, Reply<ConnectReply> reply);
   // A peer's use of a connection that it reads on.
   struct Serving {
@@ -89,8 +96,13 @@ class Connections {
   void Ask(const Key& key, uint64_t serial, std::shared_ptr<Dialing> dial);
   ConnectReply Remember(const std::string& caller, const std::string& link,
                         Link::Accepted accepted);
-  // Closes the oldest of those that this peer has by this link, if they are as many as it can need.
+  // See Accept.
   void MakeRoomFor(const std::string& peer, const std::string& link);
+  // Closes the oldest of those that are open and `counted`, if they are `most` or more.
+  void CloseOldest(size_t most, const std::function<bool(const Accepted&)>& counted,
+                   const std::string& why);
+  // Whether the peer's name is no more than what a caller has said.
+  bool IsUnconnected(const std::string& peer) const;
   // Closes what was made for an attempt that has been given up meanwhile.
   void Conclude(const Key& key, uint64_t serial, Result<std::shared_ptr<Connection>> connection,
                 uint64_t number);
