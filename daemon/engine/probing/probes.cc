@@ -47,8 +47,13 @@ Probes::Probes(Context& context, Catalog& catalog, Peers& peers, Nodes& nodes,
       nodes_(nodes),
       connections_(connections),
       path_rates_(path_rates),
-      activities_(context.loop) {}
+      activities_(context.loop),
+      slow_([this](const std::string& node) { return IsKnown(node); }) {}
 Probes::~Probes() = default;
+
+bool Probes::IsKnown(const std::string& node) const {
+  return context_.IsSelf(node) || peers_.Find(node).status().code() != Code::kNotFound;
+}
 
 bool Probes::IsOwn(const ProbeTable::Key& key) const { return context_.IsSelf(key.node); }
 
@@ -341,11 +346,6 @@ plan::Estimates Probes::EstimatesFor(const std::string& peer) const {
   plan::Estimates estimates = table_.EstimatesFor(peer);
   path_rates_.AddTo(estimates, peer);
   return estimates;
-}
-
-uint64_t Probes::slow_transfers(const std::string& node) const {
-  const auto found = slow_.find(node);
-  return found == slow_.end() ? 0 : found->second;
 }
 
 void Probes::LinkChanged(const std::string& link) {

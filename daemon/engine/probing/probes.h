@@ -21,6 +21,7 @@
 #include "daemon/engine/probing/path_rates.h"
 #include "daemon/engine/probing/probe_run.h"
 #include "daemon/engine/probing/probe_table.h"
+#include "daemon/engine/probing/slow_transfers.h"
 #include "daemon/plan/estimates.h"
 #include "transport/core/region.h"
 #include "transport/os/event_loop.h"
@@ -54,8 +55,8 @@ class Probes {
   std::vector<ProbeInfo> Describe(const std::string& node) const { return table_.Describe(node); }
 
   // A transfer from that node was far slower than was measured before.
-  void CountSlow(const std::string& node) { ++slow_[node]; }
-  uint64_t slow_transfers(const std::string& node) const;
+  void CountSlow(const std::string& node) { slow_.Count(node); }
+  uint64_t slow_transfers(const std::string& node) const { return slow_.of(node); }
 
   // What was found may no longer hold.
   void LinkChanged(const std::string& link);
@@ -90,6 +91,8 @@ class Probes {
     os::Clock::time_point since;
   };
 
+  // Whether it is a peer, connected or not, or this node.
+  bool IsKnown(const std::string& node) const;
   bool IsOwn(const Key& key) const;
   Line& LineOf(const Key& key) { return IsOwn(key) ? own_line_ : peer_line_; }
   bool HasDevices(const std::string& link) const;
@@ -119,7 +122,7 @@ class Probes {
   Line own_line_;
   Line peer_line_;
   std::map<std::string, Allowance> allowances_;
-  std::map<std::string, uint64_t> slow_;
+  SlowTransfers slow_;
   uint64_t started_ = 0;
   uint64_t measured_ = 0;  // of those that have ended
   uint64_t failed_ = 0;    // likewise; some tell nothing
