@@ -12,6 +12,7 @@ import checks
 import environment
 import fuzz
 import guest
+import kubernetes_suite
 import packages_suite
 import program
 import python_suite
@@ -79,6 +80,8 @@ def _run(arguments, outcome):
             checks.run(root, None if prebuilt or sanitized else build, logs / name, env, required, outcome)
         elif name == suites.PACKAGES:
             _run_packages(root, preset, prebuilt, logs / name, required, outcome)
+        elif name == suites.KUBERNETES:
+            kubernetes_suite.run(root, build, logs / name, env, required, outcome)
         elif name in suites.PYTHON:
             _run_python(root, name, build, preset, prebuilt, logs / name, env, required, outcome, attempts)
         else:
@@ -92,6 +95,8 @@ def _build(root, build, preset, found, wanted, everything):
         targets.add(suites.CHECKED)
     if set(suites.PYTHON) & set(wanted):
         targets.update(python_suite.TARGETS)
+    if suites.KUBERNETES in wanted:
+        targets.update(kubernetes_suite.TARGETS)
     if preset != "tsan" and everything:
         builder.compile_targets(root, build, [])
     elif targets:

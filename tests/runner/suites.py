@@ -11,7 +11,8 @@ CHECKS = "checks"
 CHECKED = "onecopy_checked"  # CMake's target of what the checks need of a build
 PYTHON = ("python", "python-matrix")  # of the Python package, tested by pytest
 PACKAGES = "packages"  # of the Debian packages, in a bare system
-ONLY_NAMED = (*PYTHON, PACKAGES)
+KUBERNETES = "kubernetes"  # of the manifests
+ONLY_NAMED = (*PYTHON, PACKAGES, KUBERNETES)
 IN_GUEST = ("rdma",)  # those whose programs run in the guest that has RDMA devices
 
 _DEFAULT_TIME_LIMIT = 300

@@ -1,0 +1,456 @@
+"""Pods as a node of Kubernetes would make them of the manifests, by namespaces, mounts, users and capabilities, without Kubernetes.
+
+Each container has the root folder of this machine, as an overlay that goes with it, the programs of the build in their places,
+and the volumes, user, capabilities, limits and namespaces that its pod's specification says. Devices, seccomp and control groups are
+this machine's. The caller is root.
+"""
+
+import contextlib
+import copy
+import json
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+
+import rendering
+import rules
+
+NODE, ADDRESS = "gpu-01", "10.254.7.1"
+_FIELDS = {"spec.nodeName": NODE, "status.podIP": ADDRESS}
+_MEMLOCK_KIB = 64  # as containers' runtimes commonly have it, or little more
+_WAIT_SECONDS = 60
+_OTHER_THAN_GROUP = 0o440  # of a Secret's file, as fsGroup makes it
+
+
+class Node:
+    """The folders of a machine that pods mount, and the Secrets and ConfigMaps that they name."""
+
+    def __init__(self, place, binaries, documents):
+        self.place, self.binaries = place, binaries
+        self._documents = documents
+        self._containers = 0
+        (place / "host").mkdir()
+        self.secrets = place / "secrets"
+        self.secrets.mkdir()
+        authority = place / "authority"
+        for command in (["init-ca", authority], ["issue", NODE, "--ca", authority, "--out", self.secrets]):
+            _run([binaries / "onecopy", "cert", *command])
+        (self.secrets / "ca.pem").write_bytes((authority / "ca.pem").read_bytes())
+
+    def new_folder(self):
+        self._containers += 1
+        folder = self.place / f"container-{self._containers}"
+        folder.mkdir()
+        return folder
+
+    def volume(self, pod, volume, kept):
+        """The folder that a volume of the pod is."""
+        group = pod.get("securityContext", {}).get("fsGroup", 0)
+        if "hostPath" in volume:
+            folder = self.place / "host" / volume["hostPath"]["path"].lstrip("/")
+            if volume["hostPath"]["type"] == "DirectoryOrCreate" and not folder.exists():
+                folder.mkdir(parents=True, mode=0o755)
+            if not folder.is_dir():
+                raise rendering.Failed(f"{volume['hostPath']['path']} is not there")
+            return folder
+        folder = kept / volume["name"]
+        if folder.exists():
+            return folder
+        folder.mkdir(parents=True)
+        if "configMap" in volume:
+            for document in self._documents:
+                if document["kind"] == "ConfigMap" and document["metadata"]["name"] == volume["configMap"]["name"]:
+                    for name, text in document["data"].items():
+                        (folder / name).write_text(text)
+        if "projected" in volume:
+            for file in self.secrets.iterdir():
+                copy = folder / file.name
+                copy.write_bytes(file.read_bytes())
+                os.chown(copy, 0, group)
+                copy.chmod(volume["projected"]["defaultMode"] & _OTHER_THAN_GROUP)
+        return folder
+
+
+class Pod:
+    """One pod on a node. Its containers that were started end with it."""
+
+    def __init__(self, node, spec, programs=None):
+        """`programs`: a folder of further programs, which is /opt there."""
+        self._node, self._spec, self._programs = node, spec, programs
+        self._kept = node.new_folder()  # volumes of its own
+        self._running = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self._running:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+
+    def run(self, container, command=None, said=b""):
+        """A container to its end."""
+        return subprocess.run(self._command(container, command), input=said, capture_output=True, check=False, timeout=_WAIT_SECONDS)
+
+    def prepare(self):
+        for container in self._spec.get("initContainers", ()):
+            done = self.run(container)
+            if done.returncode != 0:
+                raise rendering.Failed(f"{container['name']}: {done.stderr.decode()}")
+
+    def start(self, container, command=None):
+        """Starts a container and waits for its first line; the process, and what it said."""
+        log = self._kept / "log"
+        with log.open("w") as errors:
+            process = subprocess.Popen(self._command(container, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=errors)
+        self._running.append(process)
+        return process, process.stdout.readline().decode() or log.read_text()
+
+    def execute(self, process, container, command, limit=_WAIT_SECONDS, said=b""):
+        """A command in a container that runs, as probes are."""
+        enter = ["nsenter", f"--target={_daemon_of(process.pid)}", "--mount", "--ipc", "--uts", "--net", "--root", "--wd=/"]
+        if not self._spec.get("hostPID"):
+            enter.append("--pid")
+        return subprocess.run([*enter, *self._rights(container), *command], input=said, capture_output=True, check=False, timeout=limit)
+
+    def _command(self, container, command=None):
+        folder = self._node.new_folder()
+        unshare = ["unshare", "--mount", "--propagation=private", "--uts", "--cgroup"]
+        unshare += [] if self._spec.get("hostIPC") else ["--ipc"]
+        unshare += [] if self._spec.get("hostNetwork") else ["--net"]
+        unshare += [] if self._spec.get("hostPID") else ["--pid", "--fork", "--kill-child"]
+        words = command or [*container.get("command", ()), *container.get("args", ())]
+        environment = self._environment(container)
+        for name, value in environment.items():
+            words = [str(word).replace(f"$({name})", value) for word in words]
+        lines = ["set -e", f"mount -t tmpfs tmpfs {folder}", f"cd {folder}", "mkdir upper work root",
+                 "mount -t overlay overlay -o lowerdir=/,upperdir=upper,workdir=work root",
+                 "mount -t proc proc root/proc", "mount -t sysfs -o ro sysfs root/sys", "mount --rbind /dev root/dev",
+                 "mount -t tmpfs -o mode=755 tmpfs root/run"]
+        for name, program in (("onecopyd", "usr/bin/onecopyd"), ("onecopy", "usr/bin/onecopy"),
+                              ("onecopy-holder", "usr/libexec/onecopy-holder")):
+            lines += [f"mkdir -p root/{os.path.dirname(program)}", f"touch root/{program}",
+                      f"mount --bind {self._node.binaries / name} root/{program}"]
+        if self._programs:
+            lines.append(f"mount --bind {self._programs} root/opt")
+        volumes = {volume["name"]: volume for volume in self._spec.get("volumes", ())}
+        for mount in container.get("volumeMounts", ()):
+            source = self._node.volume(self._spec, volumes[mount["name"]], self._kept / "volumes")
+            target = f"root{mount['mountPath']}"
+            lines += [f"mkdir -p {target}", f"mount --bind {source} {target}"]
+            if mount.get("readOnly"):
+                lines.append(f"mount -o remount,bind,ro {target}")
+        if not self._spec.get("hostNetwork"):
+            lines += ["ip link set lo up", f"ip address add {ADDRESS}/32 dev lo"]
+        if container["securityContext"]["readOnlyRootFilesystem"]:
+            lines.append("mount -o remount,ro root")
+        variables = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", *(f"{name}={value}" for name, value in environment.items())]
+        lines += [f"ulimit -l {_MEMLOCK_KIB}", f"exec chroot root {shlex.join([*self._rights(container), *variables, *words])}"]
+        return [*unshare, "bash", "-c", "\n".join(lines)]
+
+    def _rights(self, container):
+        """What a container's runtime gives and takes before it starts a program."""
+        of_pod, own = self._spec.get("securityContext", {}), container["securityContext"]
+        user = own.get("runAsUser", of_pod.get("runAsUser", 0))
+        group = own.get("runAsGroup", of_pod.get("runAsGroup", 0))
+        added = [f"+{name.lower()}" for name in own["capabilities"].get("add", ())]
+        words = ["setpriv", f"--bounding-set={','.join(['-all', *added])}", "--inh-caps=-all", f"--regid={group}"]
+        words += [f"--groups={of_pod['fsGroup']}"] if "fsGroup" in of_pod else ["--clear-groups"]
+        if user:
+            words.append(f"--reuid={user}")
+        return [*words, *([] if own["allowPrivilegeEscalation"] else ["--no-new-privs"]), "--"]
+
+    @staticmethod
+    def _environment(container):
+        return {each["name"]: each["value"] if "value" in each else _FIELDS[each["valueFrom"]["fieldRef"]["fieldPath"]]
+                for each in container.get("env", ())}
+
+
+def _run(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise rendering.Failed(f"{command}: {done.stderr}")
+
+
+def _daemon_of(pid):
+    """The process itself, or the one that it waits for in another PID namespace."""
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(children[0]) if children and b"unshare" in pathlib.Path(f"/proc/{pid}/comm").read_bytes() else pid
+
+
+def _status_of(pid):
+    return dict(re.findall(r"^(\w+):\t(.*)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M))
+
+
+_BYTES = 65536
+_FILLED = b"\x5a" * _BYTES  # what registrar writes
+_FILE = "/opt/registrar"  # in the client's mount namespace alone
+
+
+def _onecopy(*words):
+    return ["onecopy", "--run-dir", "/run/onecopy", "--quiet", *words]
+
+
+def _output(words, done):
+    if done.returncode != 0:
+        raise rendering.Failed(f"onecopy {' '.join(words)}: status {done.returncode}: {done.stderr.decode()}")
+    return done.stdout
+
+
+class Client(Pod):
+    """A pod of the example's, one container of which stays, with a program of its own or without."""
+
+    def __init__(self, node, spec, program=("sh", "-c", "echo ready; read end")):
+        super().__init__(node, spec, node.binaries / "support")
+        self._program = list(program)
+        self._process = None
+
+    def __enter__(self):
+        self._process, said = self.start(self._spec["containers"][0], self._program)
+        if not said.startswith("ready"):
+            self.__exit__()
+            raise rendering.Failed(said)
+        return self
+
+    def does(self, *words, said=b""):
+        """onecopy WORDS there: its output. Raises Failed."""
+        return _output(words, self.execute(self._process, self._spec["containers"][0], _onecopy(*words), said=said))
+
+    def runs(self, *command):
+        return self.execute(self._process, self._spec["containers"][0], list(command))
+
+
+def _same(found, expected):
+    if found != expected:
+        raise rendering.Failed(f"{len(found)} bytes, and not those that were put there")
+
+
+def _allocated(node, spec):
+    with Client(node, spec) as client:
+        client.does("buffer", "create", "allocated", "--size", str(_BYTES), "--memory", "host")
+        client.does("cp", "-", "allocated", said=_FILLED)
+        _same(client.does("cp", "allocated", "-"), _FILLED)
+
+
+def _mapped(node, spec):
+    with Client(node, spec) as client:
+        client.does("buffer", "create", "mapped", "--size", str(_BYTES), "--memory", "host")
+        client.does("cp", "-", "mapped", said=_FILLED)
+        done = client.runs("sh", "-c", "echo get 9 | /opt/mapper /run/onecopy mapped")
+        _same(done.stdout, f"ready {_BYTES}\ngot {_FILLED[9]}\n".encode())
+
+
+def _memfd(node, spec):
+    with Client(node, spec, ["/opt/registrar", "/run/onecopy", "memfd", str(_BYTES)]) as client:
+        _same(client.does("cp", "memfd", "-"), _FILLED)
+
+
+def _ordinary(node, spec):
+    with Client(node, spec, ["/opt/registrar", "/run/onecopy", "ordinary", str(_BYTES), "array"]) as client:
+        _same(client.does("cp", "ordinary", "-"), _FILLED)
+
+
+def _file(node, spec):
+    with Client(node, spec) as client:
+        client.does("cp", _FILE, "file", "--create")
+        _same(client.does("cp", "file", "-"), (node.binaries / "support/registrar").read_bytes())
+
+
+# Rows of the table in docs/kubernetes.md, of memory that is no GPU's.
+MEMORY = {"a buffer that the daemon allocates": _allocated, "the same, mapped into the client": _mapped,
+          "memory of a memfd": _memfd, "ordinary memory": _ordinary, "a local file": _file}
+
+
+def client_memory(node, spec):
+    """What does not work with each kind of memory of a client's, as {kind: why}."""
+    said = {}
+    for kind, use in MEMORY.items():
+        try:
+            use(node, spec)
+        except rendering.Failed as failure:
+            said[kind] = str(failure)
+    return said
+
+
+_IPC_LOCK = 1 << 14  # CAP_IPC_LOCK of linux/capability.h
+
+
+def _with(spec, edit):
+    changed = copy.deepcopy(spec)
+    edit(changed)
+    return changed
+
+
+def _without_host_pid(spec):
+    spec["hostPID"] = False
+
+
+def _without_ipc_lock(spec):
+    container = spec["containers"][0]
+    container["securityContext"]["capabilities"]["add"].remove("IPC_LOCK")
+    container["command"] = [word for word in container["command"] if not word.endswith("-caps=+ipc_lock")]
+    container["command"] = [word.replace("-all,+ipc_lock", "-all") for word in container["command"]]
+
+
+class _Serving(Pod):
+    """The daemon's pod, ready."""
+
+    def __init__(self, node, spec):
+        super().__init__(node, spec)
+        self._container = spec["containers"][0]
+        self._process = None
+
+    def __enter__(self):
+        self.prepare()
+        self._process, said = self.start(self._container)
+        if not said.startswith(f"ready name={NODE} listen={ADDRESS}:7701 run-dir=/run/onecopy metrics={ADDRESS}:9464"):
+            self.__exit__()
+            raise rendering.Failed(said)
+        return self
+
+    def __exit__(self, *arguments):
+        if self._process:
+            self.signal(signal.SIGCONT)
+        super().__exit__(*arguments)
+
+    @property
+    def pid(self):
+        return _daemon_of(self._process.pid)
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def probe(self, kind, limit=_WAIT_SECONDS):
+        """Whether a probe of that kind succeeds."""
+        try:
+            return self.execute(self._process, self._container, self._container[kind]["exec"]["command"], limit).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def onecopy(self, *words, said=b""):
+        return _output(words, self.execute(self._process, self._container, _onecopy(*words), said=said))
+
+
+def _rights_of(pid):
+    status = _status_of(pid)
+    found = {name: int(status[name], 16) for name in ("CapEff", "CapPrm", "CapBnd")}
+    if found != {name: _IPC_LOCK for name in found}:
+        yield f"capabilities {found}"
+    if {*status["Uid"].split(), *status["Gid"].split()} != {"64701"} or status["Groups"].split() not in ([], ["64701"]):
+        yield f"user {status['Uid']}, group {status['Gid']}, groups {status['Groups']}"
+    if status["NoNewPrivs"] != "1":
+        yield "it may get new privileges"
+
+
+def _slots(daemon):
+    """Of what kind a receipt says the slots are, through which bytes go."""
+    for name in ("before", "after"):
+        daemon.onecopy("buffer", "create", name, "--size", "1MiB", "--memory", "host")
+    return json.loads(daemon.onecopy("--json", "cp", "before", "after", "--path", "peer-bounce"))["steps"][0]["to"]
+
+
+def _probes(daemon):
+    kinds = ("startupProbe", "readinessProbe", "livenessProbe")
+    yield from (f"{kind} fails" for kind in kinds if not daemon.probe(kind))
+    daemon.onecopy("node", "drain")
+    yield from (f"{kind} fails while an administrator drains" for kind in kinds if not daemon.probe(kind))
+    daemon.onecopy("node", "undrain")
+    daemon.signal(signal.SIGSTOP)
+    if daemon.probe(kinds[0], limit=2):  # the command is the same in all
+        yield "a probe succeeds though the daemon is stopped"
+    daemon.signal(signal.SIGCONT)
+
+
+def _tenants(daemon, node, example):
+    """The example's own command, and another pod of the same user."""
+    with Pod(node, example) as pod:
+        _output(example["containers"][0]["args"], pod.run(example["containers"][0]))
+    shown = json.loads(daemon.onecopy("--json", "buffer", "show", "weights"))
+    if not re.fullmatch(rf"1000\+pid\d+@{NODE}", shown["owner"]):
+        yield f"the example's buffer belongs to {shown['owner']}"
+    with Client(node, example) as red, Client(node, example) as blue:
+        red.does("buffer", "create", "red", "--size", str(_BYTES), "--memory", "host")
+        blue.does("buffer", "create", "blue", "--size", str(_BYTES), "--memory", "host")
+        if _refused(blue, "cp", "red", "blue") != "BUFFER_NOT_FOUND":
+            yield "another pod of the same user reads a buffer without a grant"
+        to = json.loads(blue.does("--json", "buffer", "show", "blue"))["owner"]
+        red.does("cp", "-", "red", said=_FILLED)
+        red.does("grant", "add", "red", "--to", to, "--read")
+        blue.does("cp", "red", "blue")
+        if blue.does("cp", "blue", "-") != _FILLED:
+            yield "other bytes"
+        if _refused(red, "node", "drain") != "NOT_OWNER":
+            yield "a client's pod drains the node"
+
+
+def _refused(client, *words):
+    """The reason, or nothing."""
+    done = client.runs("onecopy", "--run-dir", "/run/onecopy", "--json", *words)
+    return json.loads(done.stdout).get("error", {}).get("reason", "") if done.returncode else ""
+
+
+def _unseen(node, example):
+    """What a daemon that does not see its clients' processes refuses: each connection is an owner of its own."""
+    found = client_memory(node, example)
+    yield from (f"{kind} works without hostPID" for kind in MEMORY if "BUFFER_NOT_FOUND" not in found.get(kind, ""))
+
+
+def _host_root(node):
+    """Whether root of the machine, outside of pods, is an administrator."""
+    done = subprocess.run([node.binaries / "onecopy", "--run-dir", node.place / "host/run/onecopy", "node", "log-level", "info"],
+                          capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def run(documents, client, binaries, judge):
+    """Judges each case of daemons and clients in pods. `documents` are those of the base, `client` is the example's pod."""
+    spec = rules.pod_of(rules.the(documents, "DaemonSet", rules.DAEMON))
+    example = client["spec"]
+    with contextlib.ExitStack() as stack:
+        def node():
+            place = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onecopy-pods.")))
+            place.chmod(0o755)
+            return Node(place, binaries, documents)
+
+        def case(name, findings):
+            try:
+                judge(name, list(findings))
+            except (rendering.Failed, OSError, subprocess.TimeoutExpired, ValueError, KeyError) as failure:
+                judge(name, [f"{type(failure).__name__}: {failure}"])
+
+        one = node()
+        with _Serving(one, spec) as daemon:
+            case("the daemon's pod serves as user 64701 with IPC_LOCK alone", _rights_of(daemon.pid))
+            case("probes succeed, also while a node is drained, and fail when the daemon hangs", _probes(daemon))
+            case("a client's pod of another user, and pods that share nothing without a grant", _tenants(daemon, one, example))
+            for kind in MEMORY:
+                case(f"hostPID: {kind}", _does_not(MEMORY[kind], one, example))
+            case("hostPID: root of the machine is an administrator", [] if _host_root(one) else ["it is not"])
+            case(f"slots are pinned though {_MEMLOCK_KIB} KiB may be locked", _unlike(_slots(daemon), "pinned"))
+        with _Serving(one, spec) as daemon:
+            case("the pod starts again in the same folder of the host", _rights_of(daemon.pid))
+        other = node()
+        with _Serving(other, _with(spec, _without_host_pid)):
+            case("without hostPID, programs of a pod are refused what other programs of it have made", _unseen(other, example))
+            case("without hostPID, root of the machine is not an administrator", ["it is"] if _host_root(other) else [])
+        third = node()
+        with _Serving(third, _with(spec, _without_ipc_lock)) as daemon:
+            case("without IPC_LOCK they are not", _unlike(_slots(daemon), "host"))
+
+
+def _unlike(found, expected):
+    return [] if found == expected else [f"{found}, and not {expected}"]
+
+
+def _does_not(use, node, example):
+    try:
+        use(node, example)
+    except rendering.Failed as failure:
+        yield str(failure)
