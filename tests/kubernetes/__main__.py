@@ -78,7 +78,7 @@ def _run(files):
     if os.geteuid() != 0:
         _say("pods of namespaces, and Slurm's scripts", "skip", "only root can make them")
         return
-    pods.run(rendering.render(kubectl, MANIFESTS / "base"), example[0], binaries, _judge)
+    pods.run(rendering.render(kubectl, MANIFESTS / "base"), site, example[0], binaries, _judge)
     slurm.run(ROOT, binaries, _judge)
 
 

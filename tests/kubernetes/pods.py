@@ -104,14 +104,14 @@ class Pod:
             if done.returncode != 0:
                 raise rendering.Failed(f"{container['name']}: {done.stderr.decode()}")
 
-    def start(self, container, command=None):
-        """Starts a container and waits for its first line; the process, and what it said."""
+    def start(self, container, command=None, speaks=True):
+        """Starts a container and waits for its first line, if it `speaks`; the process, and what it said."""
         log = self._kept / "log"
         with log.open("w") as errors:
             process = subprocess.Popen(self._command(container, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                        stderr=errors)
         self._running.append(process)
-        return process, process.stdout.readline().decode() or log.read_text()
+        return process, speaks and (process.stdout.readline().decode() or log.read_text())
 
     def execute(self, process, container, command, limit=_WAIT_SECONDS, said=b""):
         """A command in a container that runs, as probes are."""
@@ -299,6 +299,12 @@ def _without_ipc_lock(spec):
     container["command"] = [word.replace("-all,+ipc_lock", "-all") for word in container["command"]]
 
 
+def _as_user(spec):
+    container = spec["containers"][0]
+    container["securityContext"].update(runAsUser=64701, runAsGroup=64701)
+    container["command"] = ["onecopyd"]
+
+
 class _Serving(Pod):
     """The daemon's pod, ready."""
 
@@ -402,22 +408,48 @@ def _unseen(node, example):
     yield from (f"{kind} works without hostPID" for kind in MEMORY if "BUFFER_NOT_FOUND" not in found.get(kind, ""))
 
 
+def _outside(node, *words, said=b""):
+    """onecopy WORDS as root of the machine, outside of pods."""
+    return subprocess.run([node.binaries / "onecopy", "--run-dir", node.place / "host/run/onecopy", *words], input=said,
+                          capture_output=True, check=False)
+
+
 def _host_root(node):
     """Whether root of the machine, outside of pods, is an administrator."""
-    done = subprocess.run([node.binaries / "onecopy", "--run-dir", node.place / "host/run/onecopy", "node", "log-level", "info"],
-                          capture_output=True, check=False)
-    return done.returncode == 0
+    return _outside(node, "node", "log-level", "info").returncode == 0
 
 
-def run(documents, client, binaries, judge):
-    """Judges each case of daemons and clients in pods. `documents` are those of the base, `client` is the example's pod."""
+def _kept(node, site):
+    """What the holder's pod keeps while the daemon's is replaced."""
+    holder, daemon = (rules.pod_of(rules.the(site, "DaemonSet", name)) for name in (rules.HOLDER, rules.DAEMON))
+    holder, daemon = (_with(spec, lambda spec: spec.update(hostNetwork=False)) for spec in (holder, daemon))
+    socket = node.place / "host/run/onecopy-holder/holder.sock"
+    with Pod(node, holder) as pod:
+        pod.prepare()
+        process, _ = pod.start(holder["containers"][0], speaks=False)
+        while not socket.exists():
+            if process.poll() is not None:
+                yield f"the holder ended with status {process.returncode}"
+                return
+        with _Serving(node, daemon):
+            for words, said in ((("buffer", "create", "kept", "--size", str(_BYTES), "--memory", "host"), b""),
+                                (("cp", "-", "kept"), _FILLED)):
+                _output(words, _outside(node, *words, said=said))
+        with _Serving(node, daemon):
+            if _outside(node, "--quiet", "cp", "kept", "-").stdout != _FILLED:
+                yield "the next daemon does not have the buffer of root of the machine"
+
+
+def run(documents, site, client, binaries, judge):
+    """Judges each case of daemons and clients in pods. `documents` are those of the base, `site` has the holder, too, and `client`
+    is the example's pod."""
     spec = rules.pod_of(rules.the(documents, "DaemonSet", rules.DAEMON))
     example = client["spec"]
     with contextlib.ExitStack() as stack:
         def node():
             place = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onecopy-pods.")))
             place.chmod(0o755)
-            return Node(place, binaries, documents)
+            return Node(place, binaries, [*documents, *site])
 
         def case(name, findings):
             try:
@@ -440,9 +472,12 @@ def run(documents, client, binaries, judge):
         with _Serving(other, _with(spec, _without_host_pid)):
             case("without hostPID, programs of a pod are refused what other programs of it have made", _unseen(other, example))
             case("without hostPID, root of the machine is not an administrator", ["it is"] if _host_root(other) else [])
+        case("the holder's pod keeps a buffer while the daemon's is replaced", _kept(node(), site))
         third = node()
         with _Serving(third, _with(spec, _without_ipc_lock)) as daemon:
             case("without IPC_LOCK they are not", _unlike(_slots(daemon), "host"))
+        with _Serving(node(), _with(spec, _as_user)) as daemon:
+            case("IPC_LOCK has no effect in a container that begins as another user than root", _unlike(_slots(daemon), "host"))
 
 
 def _unlike(found, expected):

@@ -8,7 +8,7 @@ import subprocess
 
 import report
 
-TARGETS = ("onecopyd", "onecopy")  # of the build, as CMake has them
+TARGETS = ("onecopyd", "onecopy", "onecopy-holder", "onecopy_mapper", "onecopy_registrar")  # of the build, as CMake has them
 _PYTHON = "/usr/bin/python3"
 _TIME_LIMIT = 300
 _LOG_LINES = 60
