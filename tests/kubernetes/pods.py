@@ -340,6 +340,15 @@ class _Serving(Pod):
         except subprocess.TimeoutExpired:
             return False
 
+    def audited(self, call):
+        """The audit log's last line of that call; waits for it."""
+        while True:
+            lines = [line for line in (self._kept / "log").read_text().splitlines() if f" what={call} " in line]
+            if lines:
+                return lines[-1]
+            if self._process.poll() is not None:
+                raise rendering.Failed("the daemon has ended")
+
     def onecopy(self, *words, said=b""):
         return _output(words, self.execute(self._process, self._container, _onecopy(*words), said=said))
 
@@ -414,9 +423,14 @@ def _outside(node, *words, said=b""):
                           capture_output=True, check=False)
 
 
-def _host_root(node):
-    """Whether root of the machine, outside of pods, is an administrator."""
-    return _outside(node, "node", "log-level", "info").returncode == 0
+def _host_root(node, daemon, seen):
+    """Whether root of the machine, outside of pods, is an administrator, whose process the audit log names, is as `seen` says."""
+    done = _outside(node, "--json", "node", "log-level", "info")
+    reason = json.loads(done.stdout).get("error", {}).get("reason", "")
+    if reason != ("" if seen else "NOT_OWNER"):
+        yield f"it is refused by {reason!r}"
+    if bool(re.search(r'from="pid \d+', daemon.audited("SetLogLevel"))) != seen:
+        yield f"the audit log: {daemon.audited('SetLogLevel')}"
 
 
 def _kept(node, site):
@@ -464,14 +478,14 @@ def run(documents, site, client, binaries, judge):
             case("a client's pod of another user, and pods that share nothing without a grant", _tenants(daemon, one, example))
             for kind in MEMORY:
                 case(f"hostPID: {kind}", _does_not(MEMORY[kind], one, example))
-            case("hostPID: root of the machine is an administrator", [] if _host_root(one) else ["it is not"])
+            case("hostPID: root of the machine is an administrator, and the audit log has its process", _host_root(one, daemon, True))
             case(f"slots are pinned though {_MEMLOCK_KIB} KiB may be locked", _unlike(_slots(daemon), "pinned"))
         with _Serving(one, spec) as daemon:
             case("the pod starts again in the same folder of the host", _rights_of(daemon.pid))
         other = node()
-        with _Serving(other, _with(spec, _without_host_pid)):
+        with _Serving(other, _with(spec, _without_host_pid)) as daemon:
             case("without hostPID, programs of a pod are refused what other programs of it have made", _unseen(other, example))
-            case("without hostPID, root of the machine is not an administrator", ["it is"] if _host_root(other) else [])
+            case("without hostPID, root of the machine is not an administrator, nor named by its process", _host_root(other, daemon, False))
         case("the holder's pod keeps a buffer while the daemon's is replaced", _kept(node(), site))
         third = node()
         with _Serving(third, _with(spec, _without_ipc_lock)) as daemon:
