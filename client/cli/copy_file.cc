@@ -6,15 +6,16 @@ namespace onecopy::cli {
 namespace {
 
 Move MoveOfFile(const ParsedEndpoint& source, const ParsedEndpoint& destination, FileCopy copied,
-                bool resumed = false) {
+                const FileCopyOptions& options) {
   Move move;
-  if (resumed) move.proven_bytes = copied.proven_bytes;
+  if (options.resume) move.proven_bytes = copied.proven_bytes;
   move.id = copied.id;
   move.parts = copied.windows;
   move.source = source.typed;
   move.destination = destination.typed;
   move.bytes = copied.bytes;
   move.receipt = std::move(copied.receipt);
+  move.trace = options.trace;
   return move;
 }
 
@@ -34,7 +35,7 @@ Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOption
                           : CopyBufferToFile(client, ends.source.ToEndpoint(),
                                              ToLocalFile(ends.destination, false), options);
   if (!copied.ok()) return copied.status();
-  return MoveOfFile(ends.source, ends.destination, std::move(*copied), options.resume);
+  return MoveOfFile(ends.source, ends.destination, std::move(*copied), options);
 }
 
 Result<Move> CopyBufferTo(Client& client, const ParsedEndpoint& source, const LocalFile& file,
@@ -43,7 +44,7 @@ Result<Move> CopyBufferTo(Client& client, const ParsedEndpoint& source, const Lo
   destination.typed = file.path;
   ONECOPY_ASSIGN_OR_RETURN(FileCopy copied,
                            CopyBufferToFile(client, source.ToEndpoint(), file, options));
-  return MoveOfFile(source, destination, std::move(copied));
+  return MoveOfFile(source, destination, std::move(copied), options);
 }
 
 Result<Move> CopyFilesToTheirs(Client& client, const std::vector<FileToBuffer>& files,
@@ -53,7 +54,7 @@ Result<Move> CopyFilesToTheirs(Client& client, const std::vector<FileToBuffer>& 
   ParsedEndpoint destination;
   destination.typed = buffers;
   ONECOPY_ASSIGN_OR_RETURN(FileCopy copied, CopyFilesToBuffers(client, files, options));
-  return MoveOfFile(source, destination, std::move(copied));
+  return MoveOfFile(source, destination, std::move(copied), options);
 }
 
 Result<Move> CopyFiles(Client& client, const std::vector<PlacedFile>& files,
@@ -62,7 +63,7 @@ Result<Move> CopyFiles(Client& client, const std::vector<PlacedFile>& files,
   source.typed = TypedOf(files.front().file.path, files.size());
   ONECOPY_ASSIGN_OR_RETURN(FileCopy copied,
                            CopyFilesToBuffer(client, files, buffer.ToEndpoint(), options));
-  return MoveOfFile(source, buffer, std::move(copied));
+  return MoveOfFile(source, buffer, std::move(copied), options);
 }
 
 Result<std::vector<Move>> CopyFileToAll(Client& client, const ParsedEndpoint& file,
@@ -74,7 +75,7 @@ Result<std::vector<Move>> CopyFileToAll(Client& client, const ParsedEndpoint& fi
                            CopyFileToEach(client, ToLocalFile(file, true), ends, options));
   std::vector<Move> moves;
   for (size_t i = 0; i < copied.size(); ++i) {
-    moves.push_back(MoveOfFile(file, buffers[i], std::move(copied[i])));
+    moves.push_back(MoveOfFile(file, buffers[i], std::move(copied[i]), options));
   }
   return moves;
 }

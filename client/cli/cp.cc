@@ -39,6 +39,7 @@ struct CpOptions {
   bool tensors = false;
   std::string rate_limit = "0";
   std::string priority = "normal";
+  std::string trace;
   std::string deadline;
   std::string message;
   bool dry_run = false;
@@ -259,6 +260,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   file_options.write_device = options.write_device;
   file_options.resume = options.resume;
   ONECOPY_ASSIGN_OR_RETURN(file_options.pacing, PacingOf(options));
+  ONECOPY_ASSIGN_OR_RETURN(file_options.trace, TraceContext::Parse(options.trace));
   const bool of_many =
       IsOfMany({options.ends.begin(), options.ends.end() - 1}, options.ends.back());
   ONECOPY_ASSIGN_OR_RETURN(auto in_braces, NodesInBraces(options.ends.back()));
@@ -306,6 +308,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   request.checksum = options.checksum;
   request.sync = options.sync;
   request.pacing = file_options.pacing;
+  request.trace = file_options.trace;
   request.message = options.message;
   if (options.detach) {
     ONECOPY_ASSIGN_OR_RETURN(request.deadline, deadline.Left());
@@ -411,6 +414,10 @@ void AddCp(CLI::App& program, Command& chosen) {
                    "low: only while nothing else of yours waits; high: before all else of yours")
       ->type_name("PRIORITY")
       ->check(CLI::IsMember({"low", "normal", "high"}));
+  command
+      ->add_option("--trace", options->trace,
+                   "A W3C traceparent: the logs of all nodes that take part name it")
+      ->type_name("TRACEPARENT");
   command->add_flag("--resume", options->resume,
                     "Between a file and a buffer: continue a copy that was cut off; only blocks "
                     "whose checksums differ at both ends move");

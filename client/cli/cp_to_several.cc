@@ -163,6 +163,7 @@ Status CopyBufferToSeveral(Session& session, Client& client, const CopiesToSever
   for (const ParsedEndpoint& end : ends) request.destinations.push_back(end.ToEndpoint());
   request.policy = options.policy;
   request.checksum = options.checksum;
+  request.trace = options.trace;
   MadeBuffers made(deadline);
   if (!copies.create.empty()) {
     ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes,

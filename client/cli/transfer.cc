@@ -39,6 +39,7 @@ void PrintUnarrived(std::ostream& out, const TransferInfo& transfer) {
     out << "  waits for " << Printable(transfer.waits_for) << '\n';
   }
   if (transfer.parts > 1) out << "  parts     " << transfer.parts << '\n';
+  if (!transfer.trace.empty()) out << "  trace     " << transfer.trace.str() << '\n';
   if (transfer.plan.has_value()) PrintPlannedPath(out, *transfer.plan);
   for (const Attempt& attempt : receipt.attempts) {
     out << "  tried     " << Printable(attempt.path) << ": " << Printable(attempt.outcome)

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "onecopy/ids.h"
+#include "onecopy/trace_context.h"
 
 namespace onecopy::log {
 
@@ -15,6 +16,7 @@ namespace onecopy::log {
 struct Field {
   std::string_view name;
   std::variant<std::string_view, int64_t, uint64_t, double, bool> value;
+  bool absent = false;  // left out of the record
 
   template <std::convertible_to<std::string_view> Text>
   Field(std::string_view name, const Text& text) : name(name), value(std::string_view(text)) {}
@@ -22,6 +24,9 @@ struct Field {
   template <typename Tag>
   Field(std::string_view name, const NamedId<Tag>& id)
       : name(name), value(std::string_view(id.str())) {}
+
+  Field(std::string_view name, const TraceContext& trace)
+      : name(name), value(std::string_view(trace.str())), absent(trace.empty()) {}
 
   Field(std::string_view name, std::same_as<bool> auto truth) : name(name), value(truth) {}
 

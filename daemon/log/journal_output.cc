@@ -70,7 +70,7 @@ std::vector<std::string> EntryOf(const Record& record) {
                                     "PRIORITY=" + std::to_string(PriorityOf(record.level)),
                                     "SYSLOG_IDENTIFIER=onecopyd"};
   for (const Field& field : record.fields) {
-    entry.push_back(JournalName(field.name) + "=" + ValueOf(field));
+    if (!field.absent) entry.push_back(JournalName(field.name) + "=" + ValueOf(field));
   }
   return entry;
 }

@@ -34,6 +34,7 @@ class Kept {
     bytes_ = sizeof(Kept) + message_.size();
     fields_.reserve(record.fields.size());
     for (const Field& field : record.fields) {
+      if (field.absent) continue;
       fields_.push_back({std::string(field.name), field.value, {}});
       Own& own = fields_.back();
       if (const auto* text = std::get_if<std::string_view>(&field.value))

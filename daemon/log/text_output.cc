@@ -70,6 +70,7 @@ std::string ValueOf(const Field& field) {
 std::string TextOf(const Record& record) {
   std::string text = Escape(record.message, kMaxMessageBytes);
   for (const Field& field : record.fields) {
+    if (field.absent) continue;
     text += ' ';
     text += field.name;
     text += '=';

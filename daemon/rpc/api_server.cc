@@ -14,6 +14,7 @@
 #include "daemon/rpc/local_presenters.h"
 #include "daemon/rpc/server.h"
 #include "daemon/rpc/session_calls.h"
+#include "daemon/rpc/traced.h"
 #include "onecopy/v1/arrival.grpc.pb.h"
 #include "onecopy/v1/buffer.grpc.pb.h"
 #include "onecopy/v1/node.grpc.pb.h"
@@ -211,7 +212,7 @@ class ApiServer::Core {
           serving.Read(
               payer.owner, is_long,
               [there, method, nobody = std::move(nobody),
-               presented = Presented{std::move(token), *presenter, payer},
+               presented = Presented{std::move(token), *presenter, payer}, trace = TraceOf(context),
                received = std::move(received), responder = std::move(responder)]() mutable {
                 const Result<const Request*> request = received.Read();
                 if (!request.ok()) return responder(request.status());
@@ -219,6 +220,7 @@ class ApiServer::Core {
                 if (received.IsLong()) Audit<Request>(responder, std::move(nobody), target);
                 auto parsed = Parse(**request);
                 if (!parsed.ok()) return responder(parsed.status());
+                AddTrace(trace, *parsed);
                 const engine::Owner& owner = presented.payer.owner;
                 there.turns.Post(
                     owner, [there, method, presented, target = std::move(target),

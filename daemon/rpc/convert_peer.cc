@@ -317,6 +317,7 @@ Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
   value.asked.checksum = in.checksum();
   value.asked.sync = in.sync();
   ONECOPY_ASSIGN_OR_RETURN(value.asked.pacing, Parse(in.pacing(), at / "pacing"));
+  ONECOPY_ASSIGN_OR_RETURN(value.asked.trace, codec::ParseTrace(in.trace(), at / "trace"));
   // Nothing left is no mistake here: time passes on the way.
   if (in.has_deadline()) {
     ONECOPY_ASSIGN_OR_RETURN(value.asked.deadline, Parse(in.deadline(), at / "deadline"));
@@ -348,6 +349,7 @@ void Print(const engine::StartRequest& value, v1::StartRequest* out) {
   out->set_checksum(value.asked.checksum);
   out->set_sync(value.asked.sync);
   if (value.asked.pacing != Pacing()) Print(value.asked.pacing, out->mutable_pacing());
+  out->set_trace(value.asked.trace.str());
   if (value.asked.deadline) Print(*value.asked.deadline, out->mutable_deadline());
   out->set_validate_only(value.asked.validate_only);
   out->set_message(value.asked.message);

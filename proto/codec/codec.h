@@ -79,6 +79,7 @@ Status ParseStatus(const google::rpc::Status& in, const Field& at, Status* value
 
 // transfer.proto
 Result<TransferId> ParseTransferId(const std::string& id, const Field& at);
+Result<TraceContext> ParseTrace(const std::string& traceparent, const Field& at);
 Result<TransferInfo> Parse(const v1::Transfer& in, const Field& at);
 Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& at);
 // Its ranges, and all but them: there may be very many, for which a reader has a form of its own.

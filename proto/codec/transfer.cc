@@ -97,6 +97,12 @@ Result<TransferId> ParseTransferId(const std::string& id, const Field& at) {
   return TransferId(id);
 }
 
+Result<TraceContext> ParseTrace(const std::string& traceparent, const Field& at) {
+  Result<TraceContext> trace = TraceContext::Parse(traceparent);
+  if (!trace.ok()) return BadField(at, "is not a W3C traceparent");
+  return trace;
+}
+
 Result<TransferInfo> Parse(const v1::Transfer& in, const Field& field) {
   const Field at = field.Within(kMaxTransferText);
   ONECOPY_RETURN_IF_ERROR(CheckText(in.id(), at / "id"));  // empty where it was only planned
@@ -126,6 +132,7 @@ Result<TransferInfo> Parse(const v1::Transfer& in, const Field& field) {
   value.waits_for = in.waits_for();
   value.source_buffers = std::max<uint64_t>(in.source_buffers(), 1);
   value.destination_buffers = std::max<uint64_t>(in.destination_buffers(), 1);
+  ONECOPY_ASSIGN_OR_RETURN(value.trace, ParseTrace(in.trace(), at / "trace"));
   return value;
 }
 
@@ -148,6 +155,7 @@ void Print(const TransferInfo& value, v1::Transfer* out) {
   out->set_waits_for(CutUtf8(ToUtf8(value.waits_for), kMaxText));
   out->set_source_buffers(static_cast<uint32_t>(value.source_buffers));
   out->set_destination_buffers(static_cast<uint32_t>(value.destination_buffers));
+  out->set_trace(value.trace.str());
   if (out->ByteSizeLong() > kMaxTransferText / 2) Shorten(out);
 }
 
@@ -167,6 +175,7 @@ Result<TransferRequest> ParseWithoutRanges(const v1::CreateTransferRequest& in, 
                            ParseLimit(in.has_deadline(), in.deadline(), at / "deadline"));
   value.validate_only = in.validate_only();
   ONECOPY_ASSIGN_OR_RETURN(value.pacing, Parse(in.pacing(), at / "pacing"));
+  ONECOPY_ASSIGN_OR_RETURN(value.trace, ParseTrace(in.trace(), at / "trace"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.part_of(), at / "part_of"));
   value.part_of = TransferId(in.part_of());
   ONECOPY_RETURN_IF_ERROR(CheckMessage(in.message(), at / "message"));
@@ -223,6 +232,7 @@ void PrintWithoutRanges(const TransferRequest& value, v1::CreateTransferRequest*
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   out->set_validate_only(value.validate_only);
   if (value.pacing != Pacing()) Print(value.pacing, out->mutable_pacing());
+  out->set_trace(value.trace.str());
   out->set_part_of(value.part_of.str());
   out->set_message(value.message);
   for (const Endpoint& one : value.more_sources) Print(one, out->add_more_sources());
@@ -240,6 +250,7 @@ Result<SeriesRequest> Parse(const v1::OpenSeriesRequest& in, const Field& at) {
   ONECOPY_ASSIGN_OR_RETURN(value.deadline,
                            ParseLimit(in.has_deadline(), in.deadline(), at / "deadline"));
   ONECOPY_ASSIGN_OR_RETURN(value.pacing, Parse(in.pacing(), at / "pacing"));
+  ONECOPY_ASSIGN_OR_RETURN(value.trace, ParseTrace(in.trace(), at / "trace"));
   return value;
 }
 
@@ -251,6 +262,7 @@ void Print(const SeriesRequest& value, v1::OpenSeriesRequest* out) {
   out->set_checksum(value.checksum);
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   if (value.pacing != Pacing()) Print(value.pacing, out->mutable_pacing());
+  out->set_trace(value.trace.str());
 }
 
 Result<SeriesEnd> Parse(const v1::EndSeriesRequest& in, const Field& at) {

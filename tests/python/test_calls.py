@@ -135,6 +135,14 @@ def test_options_count_each_time(east, two):
         east.transfer(source, destination, rate_limit=1000)
     with pytest.raises(onecopy.InvalidArgument, match="a priority cannot be 'urgent'"):
         east.start(source, destination, priority="urgent")
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    for moved in (east.transfer(source, destination, trace=trace), east.start(source, destination, trace=trace),
+                  east.prepare(source, destination, trace=trace).run()):
+        assert moved.wait().trace == trace
+    assert east.transfer(source, destination).trace == ""
+    for wrong in ("nonsense", trace.upper(), trace + "-", 7, None):
+        with pytest.raises(onecopy.InvalidArgument, match="trace"):
+            east.transfer(source, destination, trace=wrong)
     prepared = east.prepare(source, destination, checksum=True, ranges=[((0, 8), (8, 8))])
     for _ in range(4):
         done = prepared.run()

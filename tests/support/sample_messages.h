@@ -12,6 +12,11 @@
 // Fields that follow from others; in the messages' own namespace, where Sample finds them.
 namespace onecopy::v1 {
 
+// A traceparent, of which one is as good as another.
+template <typename Message>
+void SettleTrace(Message* message) {
+  message->set_trace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+}
 inline void Settle(Plan* plan) {
   plan->set_copies(static_cast<uint32_t>(plan->steps_size()));
   for (Step& step : *plan->mutable_steps()) step.clear_bytes();
@@ -22,6 +27,7 @@ inline void Settle(Receipt* receipt) {
 inline void Settle(Transfer* transfer) {
   Settle(transfer->mutable_plan());
   Settle(transfer->mutable_receipt());
+  SettleTrace(transfer);
 }
 // Strided ranges, of the same sizes on both sides.
 inline void SettleRanges(Ranges* source, Ranges* destination) {
@@ -42,8 +48,10 @@ inline void Settle(CreateTransferRequest* request) {
   SettleRanges(request->mutable_source_ranges(), request->mutable_destination_ranges());
   for (const uint32_t buffer : {1U, 0U}) request->mutable_source_ranges()->add_buffer(buffer);
   request->mutable_destination_ranges()->add_buffer(1);  // for both
+  SettleTrace(request);
   request->clear_asked_ranges();  // of the client library's folding, and no part of the value
 }
+inline void Settle(OpenSeriesRequest* request) { SettleTrace(request); }
 // Two devices make one pair.
 inline void Settle(Capabilities* capabilities) {
   capabilities->mutable_topology()->mutable_distances()->Truncate(1);

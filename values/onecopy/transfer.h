@@ -19,6 +19,7 @@
 #include "onecopy/range.h"
 #include "onecopy/status.h"
 #include "onecopy/step.h"
+#include "onecopy/trace_context.h"
 
 namespace onecopy {
 
@@ -106,6 +107,8 @@ struct TransferRequest {
   bool validate_only = false;
   // Of a part, its series' counts.
   Pacing pacing = {};
+  // In the logs and the lists of all nodes that have a part in it. Of a part, its series' counts.
+  TraceContext trace = {};
 };
 
 // A transfer that the caller moves in parts: a file through a window of memory, again and again.
@@ -118,6 +121,7 @@ struct SeriesRequest {
   bool checksum = false;                                   // of every part
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole
   Pacing pacing = {};                                      // of the whole
+  TraceContext trace = {};                                 // likewise
 };
 
 // The end of a series, by the client that moved it.
@@ -259,6 +263,7 @@ struct TransferInfo {
   TransferId part_of;        // the series that it is a part of; parts are in no list
   uint64_t parts = 0;        // of a series, or of several buffers: how many it has had so far
   std::string waits_for;     // what keeps its bytes from moving just now; empty: nothing
+  TraceContext trace;        // as the request had it
 };
 
 // OK for a transfer that SUCCEEDED, else the reason why it did not, under any state: a caller that

@@ -101,7 +101,9 @@ Move MoveOf(const TransferInfo& transfer) {
           EndText(transfer.destination, transfer.destination_buffers),
           transfer.bytes,
           transfer.receipt,
-          transfer.parts};
+          transfer.parts,
+          std::nullopt,
+          transfer.trace};
 }
 
 Json ToJson(const Refusal& refusal) {
@@ -141,6 +143,7 @@ Json ToJson(const Move& move) {
                    {"evidence", EvidenceToJson(receipt.evidence)}};
   if (move.parts > 0) document["parts"] = move.parts;
   if (move.proven_bytes) document["proven_bytes"] = *move.proven_bytes;
+  if (!move.trace.empty()) document["trace"] = move.trace.str();
   return document;
 }
 

@@ -27,6 +27,7 @@ struct Move {
   uint64_t parts = 0;  // of a file
   // Of a copy that was continued: what was at the destination already, beside `bytes`.
   std::optional<uint64_t> proven_bytes = {};
+  TraceContext trace = {};
 };
 
 Move MoveOf(const TransferInfo& transfer);

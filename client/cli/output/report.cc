@@ -111,6 +111,7 @@ void PrintReceipt(std::ostream& out, const Move& move) {
         << Printable(receipt.checksum->value)
         << (receipt.checksum->verified ? ", equal at both ends" : ", not verified") << '\n';
   }
+  if (!move.trace.empty()) out << "  trace     " << move.trace.str() << '\n';
   if (receipt.attempts.size() > 1) {
     for (const Attempt& attempt : receipt.attempts) {
       out << "  tried     " << Printable(attempt.path) << ": " << Printable(attempt.outcome)

@@ -78,6 +78,7 @@ void Spread::Begin(const Chain::Take& take) {
   request.destination = buffers_[take.to].Piece(at, bytes);
   request.policy = request_.policy;
   request.checksum = request_.checksum;
+  request.trace = request_.trace;
   if (const auto left = waiter_.Remaining()) {
     request.deadline = std::max(*left, std::chrono::milliseconds(1));
   }

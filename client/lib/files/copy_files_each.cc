@@ -78,6 +78,7 @@ Result<TransferInfo> MoveGroup(Client& client, Files group, const HostBuffer& wi
   request.destination = group.front().buffer;
   request.policy = options.policy;
   request.pacing = options.pacing;
+  request.trace = options.trace;
   request.policy.client_file = true;
   request.checksum = options.checksum;
   request.deadline = waiter.Remaining();

@@ -242,6 +242,7 @@ Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const End
   request.destination = range.Piece(0, bytes);
   request.policy = options.policy;
   request.pacing = options.pacing;
+  request.trace = options.trace;
   request.policy.client_file = true;
   ONECOPY_ASSIGN_OR_RETURN(Plan plan, client.PlanTransfer(request));
   plan.steps.insert(plan.steps.begin(), client::ClientStep(client.node(), true));

@@ -134,6 +134,7 @@ class Several {
       request.destination = ends_[i].Piece(at, bytes);
       request.policy = options_.policy;
       request.pacing = options_.pacing;
+      request.trace = options_.trace;
       request.checksum = options_.checksum;
       request.deadline = waiter_.Remaining();
       ONECOPY_ASSIGN_OR_RETURN(TransferFuture started, client_.RunTransferAsync(request));

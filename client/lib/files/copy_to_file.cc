@@ -189,6 +189,7 @@ Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const Loca
   request.destination = window.endpoint(0, window_bytes);
   request.policy = options.policy;
   request.pacing = options.pacing;
+  request.trace = options.trace;
   request.policy.client_file = true;
   ONECOPY_ASSIGN_OR_RETURN(Plan plan, client.PlanTransfer(request));
   plan.steps.push_back(client::ClientStep(client.node(), false));

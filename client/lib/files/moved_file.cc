@@ -72,6 +72,7 @@ Result<TransferRequest> RequestFor(Client& client, const FilePart& file, const R
   request.ranges = options.ranges;
   request.policy = options.policy;
   request.pacing = options.pacing;
+  request.trace = options.trace;
   request.checksum = options.checksum;
   return request;
 }

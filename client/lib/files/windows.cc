@@ -73,7 +73,7 @@ Result<std::unique_ptr<Windows>> Windows::Open(Client& client, const FileCopyOpt
   }
   const SeriesRequest series{copy.source,    copy.destination, copy.bytes,
                              options.policy, options.checksum, windows->waiter_->Remaining(),
-                             options.pacing};
+                             options.pacing, options.trace};
   ONECOPY_RETURN_IF_ERROR(windows->waiter_->Check());
   ONECOPY_ASSIGN_OR_RETURN(const TransferInfo opened, client.OpenSeries(series));
   windows->sum_.id = opened.id;

@@ -66,7 +66,8 @@ bool RingTransfers::Fits(const TransferRequest& request) const {
          !request.destination.buffer.empty() && request.source.fd_handle == 0 &&
          request.destination.fd_handle == 0 && request.more_sources.empty() &&
          request.more_destinations.empty() && request.part_of.empty() && request.message.empty() &&
-         request.pacing == Pacing() && !request.validate_only && !request.policy.client_file;
+         request.pacing == Pacing() && request.trace.empty() && !request.validate_only &&
+         !request.policy.client_file;
 }
 
 BufferPair RingTransfers::PairOf(const TransferRequest& request) const {

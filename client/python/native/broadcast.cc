@@ -42,6 +42,7 @@ std::vector<Node::Copy> Node::Broadcast(const nb::tuple& request, int64_t retry_
                                 wanted.more_destinations.end());
   broadcast.policy = wanted.policy;
   broadcast.checksum = wanted.checksum;
+  broadcast.trace = wanted.trace;
   broadcast.deadline = wanted.deadline;
   broadcast.retry_for = std::chrono::milliseconds(retry_for_ms);
   broadcast.piece_bytes = piece_bytes;

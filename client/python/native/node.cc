@@ -54,6 +54,7 @@ FileCopyOptions OptionsOf(const TransferRequest& wanted, bool sync) {
   options.sync = sync;
   options.deadline = wanted.deadline;
   options.pacing = wanted.pacing;
+  options.trace = wanted.trace;
   return options;
 }
 

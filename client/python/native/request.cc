@@ -115,6 +115,7 @@ TransferRequest ToRequest(const nb::tuple& request) {
   made.pacing.rate_limit_bytes_per_second = nb::cast<uint64_t>(request[14]);
   made.pacing.priority =
       ParsePriority(nb::cast<std::string>(request[15])).value_or(Priority::kNormal);
+  made.trace = Must(TraceContext::Parse(nb::cast<std::string>(request[16])));
   return made;
 }
 

@@ -66,7 +66,8 @@ uint64_t FootprintOf(const TransferInfo& info) {
   return sizeof info + FootprintOf(info.id.str()) + FootprintOf(info.source) +
          FootprintOf(info.destination) + FootprintOf(info.owner) +
          (info.plan ? FootprintOf(*info.plan) : 0) + FootprintOf(info.receipt) +
-         FootprintOf(info.error) + FootprintOf(info.part_of.str()) + FootprintOf(info.waits_for);
+         FootprintOf(info.error) + FootprintOf(info.part_of.str()) + FootprintOf(info.waits_for) +
+         FootprintOf(info.trace.str());
 }
 
 uint64_t FootprintOf(const BufferInfo& info) {

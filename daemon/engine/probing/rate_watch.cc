@@ -36,7 +36,8 @@ void RateWatch::Note(const Made& made, TransferInfo& info) {
                                                             {"from", info.source.ToString()},
                                                             {"path", made.way.path},
                                                             {"link", made.way.link},
-                                                            {"rate", expected}});
+                                                            {"rate", expected},
+                                                            {"trace", info.trace}});
 }
 
 }  // namespace onecopy::engine

@@ -107,6 +107,12 @@ Pacing PacingOf(const Json& json) {
   return pacing;
 }
 
+// Of a record that an earlier version wrote, none.
+TraceContext TraceOf(const Json& json) {
+  const Result<TraceContext> trace = TraceContext::Parse(json.value("trace", ""));
+  return trace.ok() ? *trace : TraceContext();
+}
+
 }  // namespace
 
 std::string KeyOf(BufferId id) { return kBufferKeys + id.ToString(); }
@@ -179,6 +185,7 @@ std::string ToText(const ArrivingRecord& record) {
                {"policy", ToJson(request.asked.policy)},
                {"checksum", request.asked.checksum},
                {"pacing", ToJson(request.asked.pacing)},
+               {"trace", request.asked.trace.str()},
                {"path", record.path},
                {"created", Microseconds(record.create_time)},
                {"resumed_from", record.resumed_from},
@@ -193,6 +200,7 @@ std::string ToText(const OrderedRecord& record) {
                {"source", ToJson(info.source)},
                {"destination", ToJson(info.destination)},
                {"bytes", info.bytes},
+               {"trace", info.trace.str()},
                {"created", Microseconds(info.create_time)}};
   if (record.bundle) {
     json["source_buffers"] = info.source_buffers;
@@ -282,6 +290,7 @@ Result<ArrivingRecord> ArrivingOfText(const std::string& text, const std::string
     request.asked.policy = PolicyOf(json.at("policy"));
     json.at("checksum").get_to(request.asked.checksum);
     if (json.contains("pacing")) request.asked.pacing = PacingOf(json.at("pacing"));
+    request.asked.trace = TraceOf(json);
     json.at("path").get_to(record.path);
     record.create_time = TimeOf(json.at("created").get<int64_t>());
     record.resumed_from = json.value("resumed_from", uint64_t{0});
@@ -300,6 +309,7 @@ Result<OrderedRecord> OrderedOfText(const std::string& text, const std::string& 
     info.source = EndOf(json.at("source"));
     info.destination = EndOf(json.at("destination"));
     json.at("bytes").get_to(info.bytes);
+    info.trace = TraceOf(json);
     info.create_time = TimeOf(json.at("created").get<int64_t>());
     record.bundle = json.contains("source_buffers");
     if (record.bundle) {

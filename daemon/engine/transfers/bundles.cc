@@ -120,7 +120,8 @@ Result<TransferInfo> Bundles::Begin(Pending& pending) {
                                    {"from", record->info.source.ToString()},
                                    {"to", record->info.destination.ToString()},
                                    {"path", record->info.plan->path},
-                                   {"parts", pending.parts.size()}});
+                                   {"parts", pending.parts.size()},
+                                   {"trace", request.asked.trace}});
   auto reporter = std::make_shared<Reporter>(context, needs_.peers, needs_.transfers, request.id);
   reporter->AddObserver(pending.caller);
   reporter->AddObserver(record->info.source.node);

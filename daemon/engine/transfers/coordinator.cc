@@ -356,6 +356,7 @@ TransferInfo Coordinator::InfoOf(const Pending& pending, const Reservation& rese
   info.owner = pending.who.ToString();
   info.create_time = std::chrono::system_clock::now();
   info.part_of = asked.part_of;
+  info.trace = asked.trace;
   return info;
 }
 

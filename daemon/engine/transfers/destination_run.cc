@@ -249,7 +249,8 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
     log::Info("path refused when it was tried", {{"transfer", params_.request.id.str()},
                                                  {"path", path.path},
                                                  {"why", failure.ToString()},
-                                                 {"instead", other->path}});
+                                                 {"instead", other->path},
+                                                 {"trace", params_.request.asked.trace}});
     params_.plan = std::move(*other);
     tries_.BeginAgain();
     return Begin();
@@ -302,7 +303,8 @@ void DestinationRun::TryAgain(const MoveOutcome& outcome) {
                                                       {"source", record().info.source.ToString()},
                                                       {"path", params_.plan.path},
                                                       {"from", std::to_string(tries_.arrived())},
-                                                      {"why", failure.ToString()}});
+                                                      {"why", failure.ToString()},
+                                                      {"trace", params_.request.asked.trace}});
   between_ = true;
   info_.NoteLost(outcome);
   BeginWhenConnected(failure);
@@ -375,7 +377,8 @@ void DestinationRun::End(const Status& status) {
     log::Info("a transfer is left to the daemon's next start",
               {{"transfer", params_.request.id.str()},
                {"source", record.info.source.ToString()},
-               {"arrived", std::to_string(recorded_arrived_)}});
+               {"arrived", std::to_string(recorded_arrived_)},
+               {"trace", params_.request.asked.trace}});
     LetGo();
     return needs_.transfers.EndRun(record);
   }

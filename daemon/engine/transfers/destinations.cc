@@ -106,6 +106,7 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   info.bytes = area.payload();
   info.owner = Owner{request.uid, caller}.ToString();
   info.create_time = std::chrono::system_clock::now();
+  info.trace = request.asked.trace;
   info.plan = plan;
 
   DestinationRun::Params params;
@@ -169,7 +170,8 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   log::Debug("transfer accepted", {{"transfer", request.id.str()},
                                    {"from", record->info.source.ToString()},
                                    {"to", record->info.destination.ToString()},
-                                   {"path", params.plan.path}});
+                                   {"path", params.plan.path},
+                                   {"trace", request.asked.trace}});
   params.recorded = whole.empty() && ranges == nullptr && inside == nullptr &&
                     needs_.resumed.Record(caller, request, *buffer, record->info);
   auto run = std::make_shared<DestinationRun>(needs_.runs, std::move(params));

@@ -168,8 +168,10 @@ void RemoteTransfers::GiveUp(const TransferId& id, const Status& why) {
   record->info.state = TransferState::kUnconfirmed;
   record->info.error = unconfirmed;
   record->info.waits_for.clear();
-  log::Warning("transfer unconfirmed",
-               {{"transfer", id.str()}, {"peer", destination}, {"why", why.message()}});
+  log::Warning("transfer unconfirmed", {{"transfer", id.str()},
+                                        {"peer", destination},
+                                        {"why", why.message()},
+                                        {"trace", record->info.trace}});
   transfers_.Changed(*record);
   transfers_.Shelve(*record);
 }

@@ -60,6 +60,7 @@ void ResumedDestinations::Resume(const ArrivingRecord& begun, uint64_t arrived) 
   info.bytes = range.bytes;
   info.owner = owner.ToString();
   info.create_time = begun.create_time;
+  info.trace = request.asked.trace;
   Result<TransferRecord*> record =
       transfers.Add(std::move(info), owner, begun.caller, std::move(*charge));
   if (!record.ok()) return;  // another one has the id
@@ -68,7 +69,8 @@ void ResumedDestinations::Resume(const ArrivingRecord& begun, uint64_t arrived) 
   log::Info("a transfer from before the restart goes on",
             {{"transfer", request.id.str()},
              {"source", (*record)->info.source.ToString()},
-             {"from", std::to_string(arrived)}});
+             {"from", std::to_string(arrived)},
+             {"trace", request.asked.trace}});
   auto run = std::make_shared<DestinationRun>(needs_.runs, std::move(params));
   transfers.BeginRun(**record, run);
   run->Resume(
@@ -87,7 +89,8 @@ bool ResumedDestinations::MayResume(const ArrivingRecord& begun, uint64_t arrive
     log::Warning("a transfer is not resumed any more",
                  {{"transfer", begun.request.id.str()},
                   {"source", begun.request.reservation.source.ToString()},
-                  {"starts", std::to_string(next.vain_starts)}});
+                  {"starts", std::to_string(next.vain_starts)},
+                  {"trace", begun.request.asked.trace}});
     return false;
   }
   needs_.runs.records.Put(next);

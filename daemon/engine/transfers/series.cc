@@ -116,6 +116,7 @@ Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
   info.destination = std::move(request.destination);
   info.bytes = request.bytes.value_or(0);
   info.owner = who.ToString();
+  info.trace = request.trace;
   info.create_time = std::chrono::system_clock::now();
   const TransferId id = info.id;
   ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge charge,
@@ -210,15 +211,17 @@ Status Series::Adopt(const Principal& who, TransferRequest& part, const Transfer
     return {Code::kFailedPrecondition, reasons::kBadArgument,
             "transfer " + part.part_of.str() + " has ended"};
   }
-  if (part.policy != Policy() || part.checksum || part.deadline || part.pacing != Pacing()) {
+  if (part.policy != Policy() || part.checksum || part.deadline || part.pacing != Pacing() ||
+      !part.trace.empty()) {
     return {
         Code::kInvalidArgument, reasons::kBadArgument,
-        "a part has the policy, checksum, deadline and pacing of its series, and cannot set its "
-        "own"};
+        "a part has the policy, checksum, deadline, pacing and trace of its series, and cannot set "
+        "its own"};
   }
   part.policy = deciding->policy;
   part.checksum = deciding->checksum;
   part.pacing = deciding->pacing;
+  part.trace = record->info.trace;
   if (deciding->deadline) {
     part.deadline = std::max(std::chrono::milliseconds(1),
                              std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -288,6 +291,7 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
   info.parts = said.parts;
   info.source_buffers = said.source_buffers;
   info.destination_buffers = said.destination_buffers;
+  info.trace = said.trace;
   info.owner = owner.ToString();
   info.create_time = std::chrono::system_clock::now();
   ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge charge, transfers_.Take(owner, caller, false, 0));

@@ -60,7 +60,8 @@ void LogEnd(const TransferInfo& info) {
               {"bytes", info.bytes_done},
               {"seconds", receipt.seconds},
               {"parts", info.parts},
-              {"outcome", info.error.ToString()}});
+              {"outcome", info.error.ToString()},
+              {"trace", info.trace}});
 }
 
 }  // namespace
@@ -104,7 +105,7 @@ Result<Ledger::Charge> Transfers::Take(const Owner& owner, const std::string& in
   auto charge = context_.ledger.Take(Charged::kTransfers, payer, unlimited, bytes);
   if (charge.ok() || !unheard_.contains(payer)) return charge;
   // Ends that were not requested keep no new transfer waiting.
-  while (unheard_.contains(payer)) Shelve(**unheard_[payer].begin());
+  while (unheard_.contains(payer)) Shelve(*unheard_[payer].begin()->second);
   return context_.ledger.Take(Charged::kTransfers, payer, unlimited, bytes);
 }
 
@@ -281,16 +282,22 @@ void Transfers::File(TransferRecord& record) {
 // A client that starts thousands of transfers may ask for the first one's end after more of them
 // have ended than the history keeps.
 void Transfers::ShelveLater(TransferRecord& record) {
-  unheard_[PayerOf(record)].insert(&record);
+  const Owner payer = PayerOf(record);
+  unheard_[payer].emplace(record.number, &record);
   context_.loop.RunAfter(kUntilHeard, [this, id = record.info.id, number = record.number] {
     TransferRecord* const left = Find(id);
     if (left != nullptr && left->number == number) Shelve(*left);
   });
+  // The payer's share has room for other things beside them: a ticket, or the question for an end.
+  const uint64_t most = context_.ledger.ByteLimit(Charged::kTransfers).each / 4 * 3;
+  while (unheard_.contains(payer) && context_.ledger.bytes(Charged::kTransfers, payer) > most) {
+    Shelve(*unheard_[payer].begin()->second);
+  }
 }
 
 bool Transfers::Hear(TransferRecord& record) {
   const auto unheard = unheard_.find(PayerOf(record));
-  if (unheard == unheard_.end() || unheard->second.erase(&record) == 0) return false;
+  if (unheard == unheard_.end() || unheard->second.erase(record.number) == 0) return false;
   if (unheard->second.empty()) unheard_.erase(unheard);
   return true;
 }

@@ -167,7 +167,7 @@ class Transfers {
   uint64_t begun_ = 0;
   os::Clock::time_point moved_ = {};  // when a run of bytes ended last
   // By payer: those that have ended, whose clients have not asked yet how.
-  std::map<Owner, std::set<TransferRecord*>> unheard_;
+  std::map<Owner, std::map<uint64_t, TransferRecord*>> unheard_;
   size_t running_series_ = 0;
   os::EventLoop::TimerId timer_ = 0;
   std::vector<Task> idle_;

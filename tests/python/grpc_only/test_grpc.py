@@ -233,3 +233,41 @@ def test_the_request_of_two_tensors_that_the_reference_shows(daemon, generated):
         assert last.state == transfer_pb2.SUCCEEDED, last
         assert last.bytes == 131072
     remove(channel, *made)
+
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+OTHER = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize(("named", "carried", "kept"), [
+    (TRACE, [], TRACE),
+    ("", [TRACE], TRACE),  # as a tracing library's interceptor adds it
+    (TRACE, [OTHER], TRACE),
+    ("", ["nonsense"], ""),  # by which a transfer does not fail: a proxy may have written it
+    ("", [TRACE, OTHER], ""),
+    ("", [], ""),
+])
+def test_a_trace_goes_by_the_request_or_by_the_metadata_of_the_call(daemon, generated, named, carried, kept):
+    from onecopy.v1 import buffer_pb2, transfer_pb2, transfer_pb2_grpc
+
+    channel = local(daemon)
+    with session(channel) as (_, token, _):
+        for name in ("from", "to"):
+            buffers(channel).CreateBuffer(buffer_pb2.CreateBufferRequest(name=name, bytes=4096, memory="host"), metadata=token)
+        stub = transfer_pb2_grpc.TransferServiceStub(channel)
+        request = transfer_pb2.CreateTransferRequest(source={"buffer": "from"}, destination={"buffer": "to"}, trace=named)
+        moved = stub.CreateTransfer(request, metadata=token + [("traceparent", each) for each in carried])
+        assert moved.trace == kept
+        assert stub.GetTransfer(transfer_pb2.GetTransferRequest(id=moved.id), metadata=token).trace == kept
+    remove(channel, "from", "to")
+
+
+def test_a_named_trace_that_is_nonsense_is_refused(daemon, generated):
+    from onecopy.v1 import transfer_pb2, transfer_pb2_grpc
+
+    channel = local(daemon)
+    with session(channel) as (_, token, _):
+        request = transfer_pb2.CreateTransferRequest(source={"buffer": "from"}, destination={"buffer": "to"}, trace="nonsense")
+        with pytest.raises(grpc.RpcError, match="traceparent") as caught:
+            transfer_pb2_grpc.TransferServiceStub(channel).CreateTransfer(request, metadata=token)
+        assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT

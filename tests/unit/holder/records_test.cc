@@ -141,6 +141,8 @@ TEST_CASE("the record of a transfer under way says all of it again") {
   record.request.asked.policy.allow_emulated = true;
   record.request.asked.checksum = true;
   record.request.asked.pacing = {uint64_t{3} << 20, Priority::kHigh};
+  record.request.asked.trace =
+      *onecopy::TraceContext::Parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
   record.caller = "north";
   record.path = "tcp-direct";
   record.resumed_from = 4096;
@@ -162,6 +164,7 @@ TEST_CASE("the record of a transfer under way says all of it again") {
     CHECK(read->request.asked.policy == record.request.asked.policy);
     CHECK(read->request.asked.checksum);
     CHECK(read->request.asked.pacing == record.request.asked.pacing);
+    CHECK(read->request.asked.trace == record.request.asked.trace);
     CHECK(read->caller == "north");
     CHECK(read->path == "tcp-direct");
     CHECK(read->resumed_from == 4096);
@@ -179,6 +182,8 @@ TEST_CASE("the record of a transfer that was asked for says all of it again") {
   record.info.destination.file = "/data/weights \xc3\xa9";
   record.info.bytes = 100;
   record.info.create_time = WallTime(std::chrono::microseconds(1'700'000'000'123'456));
+  record.info.trace =
+      *onecopy::TraceContext::Parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
   record.owner = {Uid(1001), "west"};
   record.request_id = "mine";
   record.request = "what it asked for";
@@ -193,6 +198,7 @@ TEST_CASE("the record of a transfer that was asked for says all of it again") {
     CHECK(read->info.source == record.info.source);
     CHECK(read->info.destination == record.info.destination);
     CHECK(read->info.bytes == 100);
+    CHECK(read->info.trace == record.info.trace);
     CHECK(read->info.create_time == record.info.create_time);
     CHECK(read->info.owner == record.owner.ToString());
     CHECK(read->owner == record.owner);

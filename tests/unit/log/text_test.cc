@@ -37,6 +37,13 @@ TEST_CASE("a line has time, level, message and fields") {
   CHECK(lines[2].substr(24) == " error   gone");
 }
 
+TEST_CASE("a record names the trace that a request has, and none where it has none") {
+  const char* const text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  CHECK(Text("ended", {{"trace", *TraceContext::Parse(text)}, {"parts", 0}}) ==
+        "ended trace=" + std::string(text) + " parts=0");
+  CHECK(Text("ended", {{"trace", TraceContext()}, {"parts", 0}}) == "ended parts=0");
+}
+
 TEST_CASE("times are in UTC, wherever the machine is") {
   const char* const before = ::getenv("TZ");
   const std::string old = before == nullptr ? "" : before;

@@ -25,6 +25,7 @@ inline void Settle(StartRequest* request) {
   SettlePlaces(request->mutable_reservation());
   SettleRanges(request->mutable_source_ranges(), request->mutable_destination_ranges());
   Settle(request->mutable_series());
+  SettleTrace(request);
   for (StartPart& part : *request->mutable_parts()) {
     SettleRanges(part.mutable_source_ranges(), part.mutable_destination_ranges());
     SettleRanges(part.mutable_reservation()->mutable_place(), nullptr);

@@ -30,6 +30,7 @@ struct BroadcastRequest {
   Policy policy = {};                                      // for every transfer
   bool checksum = false;                                   // for every transfer
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole broadcast
+  TraceContext trace = {};  // of every transfer; see TransferRequest::trace
   // How long the library tries again to reach a destination that no longer answers. The others do
   // not wait for it; the call does.
   std::chrono::milliseconds retry_for = std::chrono::seconds(30);

@@ -72,7 +72,8 @@ struct FileCopyOptions {
   // there.
   bool resume = false;
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole copy
-  Pacing pacing = {};  // of the whole copy; of several files or buffers, of each transfer
+  Pacing pacing = {};       // of the whole copy; of several files or buffers, of each transfer
+  TraceContext trace = {};  // of every transfer; see TransferRequest::trace
   uint64_t window_bytes = uint64_t{32} << 20;
   unsigned windows = 2;  // at least 1
 

@@ -42,7 +42,7 @@ class Calls(BufferCalls):
                  allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
                  ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
                  as_bytes: bool = False, message: str | bytes = b"", rate_limit: int | str = 0, priority: str = "normal",
-                 progress: Progress | None = None) -> Transfer:
+                 trace: str = "", progress: Progress | None = None) -> Transfer:
         """Moves bytes and returns when they have arrived. Raises an Error with its reason if they have not. Does not wait
         for CUDA streams: synchronise first, or use `enqueue`.
 
@@ -55,8 +55,9 @@ class Calls(BufferCalls):
         seconds; ranges: parts of two buffers, see below; sync: for a destination file on another node: return when its
         bytes and its name are on the disk; message: up to 4 KiB, which the destination's watch gets after the last byte
         (see `watch`); rate_limit: the largest number of bytes per second, at least 1 MiB (or a text such as "500MiB"); 0: no
-        limit; priority: "low", "normal" or "high", among this user's own transfers; progress: a function that is called with
-        the transfer at each change; an exception in it cancels the transfer.
+        limit; priority: "low", "normal" or "high", among this user's own transfers; trace: a W3C traceparent, which the logs of
+        all nodes that take part name (see Transfer.trace); progress: a function that is called with the transfer at each
+        change; an exception in it cancels the transfer.
 
         Two lists of ends move as one transfer of many buffers, in pairs. Two mappings are matched by key. All sources must
         be on one node, and all destinations on one node. A pair that appears twice moves once. Arrays without elements are
@@ -72,7 +73,7 @@ class Calls(BufferCalls):
         blocks to write."""
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
-        plain = not (checksum or sync or as_bytes or message) and is_unpaced(rate_limit, priority)
+        plain = not (checksum or sync or as_bytes or message or trace) and is_unpaced(rate_limit, priority)
         if chosen is _NONE and progress is None and deadline is None and plain:
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None:
@@ -87,19 +88,19 @@ class Calls(BufferCalls):
                 return Transfer.nothing(self._native)
         return self._transfer(_native.Stop(), progress, source, destination, at_most=at_most, path=path, link=link,
                               allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=chosen,
-                              sync=sync, as_bytes=as_bytes, message=message, rate_limit=rate_limit, priority=priority)
+                              sync=sync, as_bytes=as_bytes, message=message, rate_limit=rate_limit, priority=priority, trace=trace)
 
     def prepare(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
                 ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, as_bytes: bool = False,
-                rate_limit: int | str = 0, priority: str = "normal") -> _prepared.Prepared:
+                rate_limit: int | str = 0, priority: str = "normal", trace: str = "") -> _prepared.Prepared:
         """Prepares a transfer that you make many times: it inspects the ends now, and Prepared.run makes the transfer each
         time. Use it for a loop over arrays of a few KiB, where inspecting takes longer than moving."""
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
         return _prepared.Prepared(self._requests, source, destination, {
             "at_most": at_most, "path": path, "link": link, "allow_emulated": allow_emulated, "checksum": checksum,
             "deadline": deadline, "chosen": chosen if isinstance(chosen, _layouts.Blocks) else choose(chosen),
-            "as_bytes": as_bytes, "rate_limit": rate_limit, "priority": priority})
+            "as_bytes": as_bytes, "rate_limit": rate_limit, "priority": priority, "trace": trace})
 
     def _transfer(self, stop: _native.Stop, progress: Progress | None, source: End, destination: End,
                   **options: Any) -> Transfer:
@@ -123,11 +124,11 @@ class Calls(BufferCalls):
               allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
               ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None, sync: bool = False,
               as_bytes: bool = False, message: str | bytes = b"", rate_limit: int | str = 0,
-              priority: str = "normal") -> Transfer:
+              priority: str = "normal", trace: str = "") -> Transfer:
         """Like `transfer`, but does not wait for the end: see Transfer.wait. The result keeps the arrays alive."""
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
-        plain = not (checksum or sync or as_bytes or message) and is_unpaced(rate_limit, priority)
+        plain = not (checksum or sync or as_bytes or message or trace) and is_unpaced(rate_limit, priority)
         if chosen is _NONE and deadline is None and plain:
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None and (known := self._known.start(source, destination, policy)) is not None:
@@ -146,7 +147,7 @@ class Calls(BufferCalls):
             return self._requests.call(
                 run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
                 checksum=checksum, deadline=deadline, ranges=chosen, sync=sync, as_bytes=as_bytes, message=message,
-                rate_limit=rate_limit, priority=priority)
+                rate_limit=rate_limit, priority=priority, trace=trace)
         except NothingToMove:
             return Transfer.nothing(self._native)
 
@@ -154,7 +155,7 @@ class Calls(BufferCalls):
                 at_most: int | None = None, path: str = "", link: str = "", allow_emulated: bool = False,
                 checksum: bool = False, deadline: float | None = None, ranges: Ranges = (), source_blocks: Any = None,
                 blocks: Any = None, as_bytes: bool = False, rate_limit: int | str = 0,
-                priority: str = "normal") -> _streams.Queued:
+                priority: str = "normal", trace: str = "") -> _streams.Queued:
         """Like `transfer`, but in the order of CUDA streams, and without waiting. The transfer begins when the work already
         queued on the stream `after` is done. Work that is queued on the stream `then` from now on waits, on the GPU, for
         the end of the transfer. `stream` stands for the one that you leave out. A stream continues however the transfer
@@ -176,13 +177,14 @@ class Calls(BufferCalls):
             return self._requests.call(
                 run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
                 checksum=checksum, deadline=deadline, ranges=_layouts.chosen_of(ranges, source_blocks, blocks), as_bytes=as_bytes,
-                rate_limit=rate_limit, priority=priority)
+                rate_limit=rate_limit, priority=priority, trace=trace)
         except NothingToMove:
             return _streams.Queued(self._native, None, None)
 
     def broadcast(self, source: End, destinations: Sequence[End], *, at_most: int | None = None, path: str = "",
                   link: str = "", allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-                  retry_for: float = 30, piece_bytes: int = 0, progress: Progress | None = None) -> list[BroadcastCopy]:
+                  retry_for: float = 30, piece_bytes: int = 0, trace: str = "",
+                  progress: Progress | None = None) -> list[BroadcastCopy]:
         """Copies the same bytes into buffers of many nodes. The destinations form a chain: each takes each piece of the
         payload from the one before it. So the source sends the payload once. A payload of at most 1 MiB goes from the
         source to each destination directly. Returns a BroadcastCopy for each destination, in the order of the list, when
@@ -196,11 +198,12 @@ class Calls(BufferCalls):
         arguments: see transfer. Arrays must not have gaps."""
         return _broadcast.broadcast(self._requests, _native.Stop(), progress, source, destinations, at_most=at_most, path=path,
                                     link=link, allow_emulated=allow_emulated, checksum=checksum, deadline=deadline,
-                                    retry_for=retry_for, piece_bytes=piece_bytes)
+                                    retry_for=retry_for, piece_bytes=piece_bytes, trace=trace)
 
     def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0, bytes: int | None = None,
                        at_most: int | None = None, path: str = "", checksum: bool = False, deadline: float | None = None,
-                       rate_limit: int | str = 0, priority: str = "normal", progress: Progress | None = None) -> Transfer:
+                       rate_limit: int | str = 0, priority: str = "normal", trace: str = "",
+                       progress: Progress | None = None) -> Transfer:
         """Copies a file of this machine into a buffer or an array, on any node, and returns when the bytes are there. The
         daemon itself reads a regular file, with this process's access rights (path storage-bounce, or
         storage-bounce+tcp-bounce and the like to another node). The bytes of a pipe or similar go through memory of this
@@ -210,7 +213,7 @@ class Calls(BufferCalls):
         the rest of the file. Other arguments: see transfer. Arrays must not have gaps. Raises NotFound (FILE_NOT_FOUND),
         and InvalidArgument or OutOfRange for a range outside the file or the destination."""
         return _files.read(self._requests, _native.Stop(), progress, file, destination, offset, bytes, at_most=at_most, path=path,
-                           checksum=checksum, deadline=deadline, rate_limit=rate_limit, priority=priority)
+                           checksum=checksum, deadline=deadline, rate_limit=rate_limit, priority=priority, trace=trace)
 
     def copy_file_to_each(self, file: str | os.PathLike[str], destinations: Sequence[End], *, offset: int = 0,
                           bytes: int | None = None, at_most: int | None = None, checksum: bool = False,
@@ -229,7 +232,7 @@ class Calls(BufferCalls):
 
     def copy_to_file(self, source: End, file: str | os.PathLike[str], *, offset: int | None = None, sync: bool = False,
                      write_device: bool = False, at_most: int | None = None, path: str = "", checksum: bool = False,
-                     deadline: float | None = None, rate_limit: int | str = 0, priority: str = "normal",
+                     deadline: float | None = None, rate_limit: int | str = 0, priority: str = "normal", trace: str = "",
                      progress: Progress | None = None) -> Transfer:
         """Copies a buffer or an array, on any node, into a file of this machine. A whole file gets its name only at the
         end, so a failed write leaves the old file intact. With an offset, the bytes are written in place, into a file that
@@ -240,7 +243,7 @@ class Calls(BufferCalls):
         another device is always refused: FailedPrecondition (DEVICE_IN_USE). Raises ResourceExhausted (NO_SPACE) if the
         disk is full. Otherwise like copy_from_file."""
         return _files.write(self._requests, _native.Stop(), progress, source, file, offset, sync, write_device, at_most=at_most,
-                            path=path, checksum=checksum, deadline=deadline, rate_limit=rate_limit, priority=priority)
+                            path=path, checksum=checksum, deadline=deadline, rate_limit=rate_limit, priority=priority, trace=trace)
 
     def load(self, file: str | os.PathLike[str], *, device: Any = None,
              pool: _pool.Pool | _pool.DevicePool | None = None, only: str | Iterable[str] | None = None,

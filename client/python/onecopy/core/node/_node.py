@@ -99,7 +99,7 @@ class AsyncNode:
                        link: str = "", allow_emulated: bool = False, checksum: bool = False,
                        deadline: float | None = None, ranges: Ranges = (), source_blocks: Any = None, blocks: Any = None,
                        sync: bool = False, as_bytes: bool = False, message: str | bytes = b"",
-                       rate_limit: int | str = 0, priority: str = "normal",
+                       rate_limit: int | str = 0, priority: str = "normal", trace: str = "",
                        progress: Progress | None = None) -> Transfer:
         """Like Node.transfer. Cancelling the task cancels the transfer; the task ends when nothing moves any more.
         `progress` is called on the loop's thread; an exception in it is only reported."""
@@ -118,7 +118,7 @@ class AsyncNode:
             lambda: self._node._transfer(
                 stop, note, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
                 checksum=checksum, deadline=deadline, ranges=chosen, sync=sync, as_bytes=as_bytes, message=message,
-                rate_limit=rate_limit, priority=priority),
+                rate_limit=rate_limit, priority=priority, trace=trace),
             stop)
 
     async def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0,

@@ -62,11 +62,11 @@ def _moved(piece: _arrays.Range, by: int, buffer: int) -> tuple[int, ...]:
 
 def request(ends: Ends, *, path: str = "", at_most: int | None = None, link: str = "", allow_emulated: bool = False,
             checksum: bool = False, deadline_ms: int | None = None, sync: bool = False, message: bytes = b"",
-            rate_limit: int = 0, priority: str = "normal") -> Request:
+            rate_limit: int = 0, priority: str = "normal", trace: str = "") -> Request:
     pieces = ends.pieces if isinstance(ends.pieces, _native.Ranges) else list(ends.pieces)
     return (ends.sources[0], ends.destinations[0], pieces, path, at_most, link, allow_emulated, checksum,
             deadline_ms, "", list(ends.sources[1:]), list(ends.destinations[1:]), sync, message, rate_limit,
-            priority)
+            priority, trace)
 
 
 def places(request: Request) -> list[Place]:

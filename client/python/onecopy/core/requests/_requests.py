@@ -72,7 +72,7 @@ class Requests(Places):
              allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
              chosen: Chosen | _layouts.Blocks = None, sync: bool = False, as_bytes: bool = False,
              message: str | bytes = b"", rate_limit: int | str = 0,
-             priority: str = "normal") -> tuple[_pieces.Request, Keeps]:
+             priority: str = "normal", trace: str = "") -> tuple[_pieces.Request, Keeps]:
         """What the native part takes, and what must live as long as the transfer. Raises NothingToMove for lists without
         an element, and for no ranges."""
         pieces = None if isinstance(chosen, _layouts.Blocks) else chosen
@@ -105,7 +105,7 @@ class Requests(Places):
         return _pieces.request(ends, path=path, at_most=at_most, link=link, allow_emulated=allow_emulated,
                                checksum=checksum, deadline_ms=milliseconds(deadline, "a deadline"),
                                sync=sync, message=as_message(message), rate_limit=_numbers.rate(rate_limit),
-                               priority=_numbers.priority(priority)), Keeps(places)
+                               priority=_numbers.priority(priority), trace=_numbers.trace(trace)), Keeps(places)
 
     def _many(self, pairs: _Pairs, as_bytes: bool) -> tuple[_pieces.Ends, list[Place]]:
         """Of pairs of which one goes to the other. A pair that is there twice (tied weights) moves once."""

@@ -46,6 +46,13 @@ def priority(value: Any) -> str:
     return str(value)
 
 
+def trace(value: Any) -> str:
+    """A traceparent; what is in it is looked at later."""
+    if not isinstance(value, str):
+        raise InvalidArgument(f"a trace cannot be {value!r}", "BAD_ARGUMENT", "pass a W3C traceparent, as text")
+    return value
+
+
 def is_unpaced(limit: Any, wanted: Any) -> bool:
     """Whether a rate limit and a priority are the usual ones. Not of what `rate` or `priority` refuses."""
     return type(limit) is int and limit == 0 and type(wanted) is str and wanted == "normal"

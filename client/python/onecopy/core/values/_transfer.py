@@ -76,6 +76,11 @@ class Transfer:
         return str(self._document()["waits_for"])
 
     @property
+    def trace(self) -> str:
+        """The W3C traceparent that the request had; empty if it had none."""
+        return str(self._document().get("trace", ""))
+
+    @property
     def error(self) -> Error | None:
         """Why the transfer did not succeed; None if it succeeded or has not ended."""
         found = self._native.error

@@ -1,0 +1,24 @@
+// The distributed trace that a client's call carries in its metadata, where tracing libraries put
+// it by themselves.
+#pragma once
+
+#include <grpcpp/server_context.h>
+
+#include <tuple>
+
+#include "onecopy/transfer.h"
+#include "transport/core/range_groups.h"
+
+namespace onecopy::rpc {
+
+// What metadata "traceparent" says; none where it is missing, invalid or there twice. As the
+// standard asks, that is no error: a proxy between may have written it.
+TraceContext TraceOf(const grpc::ServerContext& context);
+
+// Gives a request that names no trace of its own the call's. A part has its series'.
+template <typename Arguments>
+void AddTrace(const TraceContext& /*trace*/, Arguments& /*arguments*/) {}
+void AddTrace(const TraceContext& trace, std::tuple<TransferRequest, RangeGroups>& arguments);
+void AddTrace(const TraceContext& trace, SeriesRequest& request);
+
+}  // namespace onecopy::rpc
