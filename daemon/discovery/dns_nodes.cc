@@ -34,20 +34,18 @@ Result<DnsNodes::Places> DnsNodes::ByServices(Look* look) {
   look->ttl_seconds = answer.ttl_seconds;
   look->snapshot.refused = answer.refused;
   Places places;
-  std::set<std::string> targets;
+  next_targets_.clear();
   for (const SrvRecord& service : answer.services) {
     const std::string node = FirstLabel(service.target);
     if (!IsName(node) || (!places.contains(node) && places.size() >= kMaxEntries)) {
       ++look->snapshot.refused;
       continue;
     }
-    targets.insert(service.target);
     std::vector<std::string> addresses = answer.more.at(service.target);
     if (addresses.empty()) {
       ONECOPY_ASSIGN_OR_RETURN(addresses, AddressesOf(service.target, look));
-    } else {
-      targets_[service.target] = addresses;
     }
+    next_targets_[service.target] = addresses;
     if (addresses.empty()) ++look->snapshot.refused;
     for (const std::string& address : addresses) {
       std::vector<std::string>& of_node = places[node];
@@ -58,7 +56,7 @@ Result<DnsNodes::Places> DnsNodes::ByServices(Look* look) {
       of_node.push_back(os::HostPort{address, service.port}.ToString());
     }
   }
-  std::erase_if(targets_, [&](const auto& one) { return !targets.contains(one.first); });
+  targets_ = std::move(next_targets_);
   return places;
 }
 
@@ -77,7 +75,6 @@ Result<std::vector<std::string>> DnsNodes::AddressesOf(const std::string& target
     addresses = answer->addresses;
     if (!addresses.empty()) NoteLess(answer->ttl_seconds, &look->ttl_seconds);
   }
-  targets_[target] = addresses;
   return addresses;
 }
 

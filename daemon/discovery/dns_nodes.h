@@ -15,8 +15,8 @@
 
 namespace onecopy::discovery {
 
-// Of one look, however long its single questions take: each target of an SRV record may need a
-// question of its own. Enough for 4,096 targets (kMaxEntries) at 29 ms each. From a slower server
+// Of one look, however long its single questions take: each target of an SRV record may need two
+// questions of its own. Enough for 4,096 targets (kMaxEntries) at 14 ms each. From a slower server
 // this node would learn of changes too late, and should say so.
 inline constexpr std::chrono::seconds kLookLimit{120};
 
@@ -66,9 +66,10 @@ class DnsNodes {
   const Ask ask_;
   const Identify identify_;
   const std::function<Clock::time_point()> now_;
-  Clock::time_point look_end_{};                             // of the look under way
-  std::map<std::string, Known> known_;                       // by node
-  std::map<std::string, std::vector<std::string>> targets_;  // addresses, by target
+  Clock::time_point look_end_{};                                  // of the look under way
+  std::map<std::string, Known> known_;                            // by node
+  std::map<std::string, std::vector<std::string>> targets_;       // addresses, by target
+  std::map<std::string, std::vector<std::string>> next_targets_;  // of the look under way
   int failures_in_a_row_ = 0;
 };
 

@@ -1,15 +1,11 @@
 #include "daemon/rpc/traced.h"
 
-#include <iterator>
-#include <string_view>
+#include "daemon/rpc/caller.h"
 
 namespace onecopy::rpc {
 
 TraceContext TraceOf(const grpc::ServerContext& context) {
-  const auto [first, end] = context.client_metadata().equal_range("traceparent");
-  if (first == end || std::next(first) != end) return {};
-  const Result<TraceContext> trace =
-      TraceContext::Parse(std::string_view(first->second.data(), first->second.size()));
+  const Result<TraceContext> trace = TraceContext::Parse(MetadataOf(context, "traceparent"));
   return trace.ok() ? *trace : TraceContext();
 }
 

@@ -11,8 +11,8 @@
 
 namespace onecopy::rpc {
 
-// What metadata "traceparent" says; none where it is missing, invalid or there twice. As the
-// standard asks, that is no error: a proxy between may have written it.
+// What metadata "traceparent" says; none where it is missing or invalid. As the standard asks, that
+// is no error: a proxy between may have written it.
 TraceContext TraceOf(const grpc::ServerContext& context);
 
 // Gives a request that names no trace of its own the call's. A part has its series'.

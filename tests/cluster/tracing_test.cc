@@ -125,6 +125,23 @@ TEST_CASE("files and broadcasts carry a trace") {
   });
 }
 
+TEST_CASE("of a transfer of several buffers, both nodes log the whole one's trace") {
+  Three three;
+  Client client = three.north.Connect();
+  TransferRequest request;
+  request.source = {.node = "east", .buffer = "a"};
+  request.destination = {.node = "west", .buffer = "a"};
+  request.more_sources = {{.node = "east", .buffer = "b"}};
+  request.more_destinations = {{.node = "west", .buffer = "b"}};
+  request.ranges = {{{0, 100}, {0, 100}, 0, 0}, {{0, 100}, {0, 100}, 1, 1}};
+  request.trace = *TraceContext::Parse(kTrace);
+  const TransferInfo ended = Must(client.RunTransfer(request));
+  CHECK(ended.trace == request.trace);
+  for (const Node* node : {&three.east, &three.west, &three.north}) {
+    CHECK(EndsWithTrace(EndOf(*node, ended.id.str())));
+  }
+}
+
 TEST_CASE("what goes by a ring without a trace goes by gRPC with one") {
   Node node("east");
   Client client = node.Connect();
@@ -134,9 +151,11 @@ TEST_CASE("what goes by a ring without a trace goes by gRPC with one") {
   request.source.buffer = "a";
   request.destination.buffer = "b";
   for (int i = 0; i < 3; ++i) Must(client.RunTransfer(request));
+  CHECK(Must(client.RunTransfer(request)).receipt.evidence.contains("submitted"));
   request.trace = *TraceContext::Parse(kTrace);
   const TransferInfo traced = Must(client.RunTransfer(request));
   CHECK(traced.trace == request.trace);
+  CHECK_FALSE(traced.receipt.evidence.contains("submitted"));
   CHECK(IsPayload(to.data(), 4096, 1));
 }
 

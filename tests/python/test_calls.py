@@ -141,8 +141,9 @@ def test_options_count_each_time(east, two):
         assert moved.wait().trace == trace
     assert east.transfer(source, destination).trace == ""
     for wrong in ("nonsense", trace.upper(), trace + "-", 7, None):
-        with pytest.raises(onecopy.InvalidArgument, match="trace"):
-            east.transfer(source, destination, trace=wrong)
+        for call in (east.transfer, east.start):
+            with pytest.raises(onecopy.InvalidArgument, match="trace"):
+                call(source, destination, trace=wrong)
     prepared = east.prepare(source, destination, checksum=True, ranges=[((0, 8), (8, 8))])
     for _ in range(4):
         done = prepared.run()

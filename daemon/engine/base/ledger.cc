@@ -371,6 +371,12 @@ uint64_t Ledger::bytes(Charged kind, const Owner& owner) const {
   return found == books_->accounts.end() ? 0 : found->second.of[static_cast<size_t>(kind)].bytes;
 }
 
+uint64_t Ledger::SharedBytes(const Owner& owner) const {
+  const MutexLock lock(books_->mutex);
+  const auto found = books_->accounts.find(PayerOf(owner));
+  return found == books_->accounts.end() ? 0 : found->second.shared;
+}
+
 uint64_t Ledger::bytes(Charged kind) const {
   const MutexLock lock(books_->mutex);
   return books_->kind_bytes[static_cast<size_t>(kind)].all;

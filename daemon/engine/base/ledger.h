@@ -75,6 +75,7 @@ class Ledger {
     size_t count() const { return books_ == nullptr ? 0 : count_; }
     // That it has beside those that each of the kind takes.
     uint64_t bytes() const { return books_ == nullptr ? 0 : bytes_; }
+    bool administrator() const { return administrator_; }
     // What the other one has, of the same payer and kind.
     void Absorb(Charge&& other);
     // More or fewer bytes: of what is there already, so it is never refused.
@@ -113,6 +114,8 @@ class Ledger {
   size_t count(Charged kind) const;
   uint64_t bytes(Charged kind, const Owner& owner) const;
   uint64_t bytes(Charged kind) const;
+  // Of all kinds that are of the payer's share together.
+  uint64_t SharedBytes(const Owner& owner) const;
   uint64_t bytes() const;  // of everything
   // What each payer has, for at most so many payers, the largest first.
   std::vector<AccountInfo> Describe(size_t most) const;

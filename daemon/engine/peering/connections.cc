@@ -212,7 +212,8 @@ void Connections::MakeRoomFor(const std::string& peer, const std::string& link) 
       kMostAccepted,
       [&](const Accepted& one) { return one.peer == peer && one.serving.link == link; },
       "node " + peer + " asked for newer connections of link " + link);
-  if (!IsUnconnected(peer)) return;
+  // Names that certificates prove are not free to invent.
+  if (context_.options.names_proven || !IsUnconnected(peer)) return;
   CloseOldest(
       kMostOfUnconnected, [this](const Accepted& one) { return IsUnconnected(one.peer); },
       "nodes that node " + context_.node() + " is not connected to asked for " +

@@ -22,7 +22,7 @@ uint64_t FootprintOfAll(const std::vector<StartRequest>& parts) {
   for (const StartRequest& part : parts) {
     bytes += sizeof part + FootprintOf(part.ranges) + FootprintOf(part.asked.destination) +
              FootprintOf(part.reservation.source) + FootprintOf(part.reservation.place) +
-             FootprintOf(part.asked.message);
+             FootprintOf(part.asked.message) + FootprintOf(part.asked.trace.str());
   }
   return bytes;
 }

@@ -156,7 +156,8 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
     ONECOPY_ASSIGN_OR_RETURN(charge, needs_.runs.transfers.Take(
                                          Owner{request.uid, caller}, caller, request.administrator,
                                          FootprintOf(ranges) + FootprintOf(source.place) +
-                                             FootprintOf(request.asked.message)));
+                                             FootprintOf(request.asked.message) +
+                                             FootprintOf(request.asked.trace.str())));
   } else {
     info.part_of = whole;
   }

@@ -244,7 +244,6 @@ OTHER = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     ("", [TRACE], TRACE),  # as a tracing library's interceptor adds it
     (TRACE, [OTHER], TRACE),
     ("", ["nonsense"], ""),  # by which a transfer does not fail: a proxy may have written it
-    ("", [TRACE, OTHER], ""),
     ("", [], ""),
 ])
 def test_a_trace_goes_by_the_request_or_by_the_metadata_of_the_call(daemon, generated, named, carried, kept):

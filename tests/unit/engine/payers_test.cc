@@ -57,6 +57,25 @@ struct Rig {
     return *bytes;
   }
 
+  // Alice's, until it has ended.
+  void AwaitLatest() {
+    for (;;) {
+      const auto page = east.Ask<Page<TransferInfo>>([&](ClientApi& api, auto reply) {
+        api.ListTransfers(alice, {1, {}}, std::move(reply));
+      });
+      REQUIRE_OK(page);
+      REQUIRE(page->items.size() == 1);
+      if (IsFinal(page->items[0].state)) return;
+      std::this_thread::yield();
+    }
+  }
+  uint64_t Shared(const Owner& owner) {
+    const auto bytes =
+        east.Ask<uint64_t>([&](ClientApi&, auto reply) { reply(ledger().SharedBytes(owner)); });
+    REQUIRE_OK(bytes);
+    return *bytes;
+  }
+
   EngineCluster cluster;
   EngineNode& east = cluster["east"];
   const Principal alice = east.Attach();
@@ -180,21 +199,35 @@ TEST_CASE("ends of transfers that nobody asks for leave room for more") {
   constexpr uint64_t kBytes = 96 << 10;  // smaller ones are answered when they have ended
   REQUIRE_OK(rig.east.CreateBuffer(rig.alice, "a", kBytes));
   REQUIRE_OK(rig.east.CreateBuffer(rig.alice, "b", kBytes));
-  const auto latest = [&] {
-    const auto page = rig.east.Ask<Page<TransferInfo>>([&](ClientApi& api, auto reply) {
-      api.ListTransfers(rig.alice, {1, {}}, std::move(reply));
-    });
-    REQUIRE_OK(page);
-    REQUIRE(page->items.size() == 1);
-    return page->items[0].state;
-  };
   uint64_t most = 0;
   for (int i = 0; i < 2000; ++i) {
     REQUIRE_OK(rig.east.Start(rig.alice, Request("a", "b")));
-    while (!IsFinal(latest())) std::this_thread::yield();
+    rig.AwaitLatest();
     most = std::max(most, rig.Bytes(Charged::kTransfers));
   }
-  CHECK(most > rig.ledger().ByteLimit(Charged::kTransfers).each / 2);  // they were kept meanwhile
+  const uint64_t share = rig.ledger().ByteLimit(Charged::kTransfers).each;
+  CHECK(most > share / 2);  // they were kept meanwhile
+  CHECK(most < share / 4 * 3 + share / 16);
+}
+
+TEST_CASE("ends that nobody asks for leave a quarter of their user's share, whatever else it has") {
+  Rig rig(kMiB);
+  constexpr uint64_t kBytes = 96 << 10;
+  REQUIRE_OK(rig.east.CreateBuffer(rig.alice, "a", kBytes));
+  REQUIRE_OK(rig.east.CreateBuffer(rig.alice, "b", kBytes));
+  const uint64_t share = rig.ledger().ByteLimit(Charged::kTransfers).each;
+  const Owner alice = OwnerOf(rig.alice);
+  for (int i = 0; rig.Shared(alice) < share / 2; ++i) {
+    REQUIRE_OK(rig.east.CreateBuffer(rig.alice, "more-" + std::to_string(i), 4096));
+  }
+  uint64_t most = 0;
+  for (int i = 0; i < 500; ++i) {
+    REQUIRE_OK(rig.east.Start(rig.alice, Request("a", "b")));
+    rig.AwaitLatest();
+    most = std::max(most, rig.Shared(alice));
+  }
+  CHECK(most > share / 2);
+  CHECK(most < share / 4 * 3 + share / 16);
 }
 
 TEST_CASE("checksums of one user wait for few of another's, however many these are") {

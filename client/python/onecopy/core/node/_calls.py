@@ -15,7 +15,7 @@ from ..requests._range_arrays import Ranges, choose
 from ..values._arrival import as_message
 from ..values._broadcast import BroadcastCopy
 from ..values._errors import InvalidArgument, Unimplemented
-from ..values._numbers import is_unpaced
+from ..values._numbers import is_unpaced, is_untraced
 from ..values._program import diagnose
 from ..values._refusal import known
 from ..values._transfer import Progress, Transfer
@@ -73,7 +73,7 @@ class Calls(BufferCalls):
         blocks to write."""
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
-        plain = not (checksum or sync or as_bytes or message or trace) and is_unpaced(rate_limit, priority)
+        plain = not (checksum or sync or as_bytes or message) and is_untraced(trace) and is_unpaced(rate_limit, priority)
         if chosen is _NONE and progress is None and deadline is None and plain:
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None:
@@ -128,7 +128,7 @@ class Calls(BufferCalls):
         """Like `transfer`, but does not wait for the end: see Transfer.wait. The result keeps the arrays alive."""
         policy = None
         chosen = _layouts.chosen_of(ranges, source_blocks, blocks)
-        plain = not (checksum or sync or as_bytes or message or trace) and is_unpaced(rate_limit, priority)
+        plain = not (checksum or sync or as_bytes or message) and is_untraced(trace) and is_unpaced(rate_limit, priority)
         if chosen is _NONE and deadline is None and plain:
             policy = _prepared.policy_of(at_most, path, link, allow_emulated)
         if policy is not None and (known := self._known.start(source, destination, policy)) is not None:
@@ -217,7 +217,8 @@ class Calls(BufferCalls):
 
     def copy_file_to_each(self, file: str | os.PathLike[str], destinations: Sequence[End], *, offset: int = 0,
                           bytes: int | None = None, at_most: int | None = None, checksum: bool = False,
-                          deadline: float | None = None, progress: Progress | None = None) -> list[Transfer]:
+                          deadline: float | None = None, trace: str = "",
+                          progress: Progress | None = None) -> list[Transfer]:
         """Copies a file of this machine into several buffers or arrays, of any nodes, and reads each byte from the disk
         once. A piece goes into one of them (the first that is on this node, else the first in the list), and from there
         into the others while the next piece is read. Returns a transfer for each destination, in the order of the list. The
@@ -228,7 +229,7 @@ class Calls(BufferCalls):
         rest of the file. Other arguments: see copy_from_file. Raises the same errors, and InvalidArgument if there is no
         destination or one appears twice. After a failure, each destination may have some of the bytes."""
         return _files.read_to_each(self._requests, _native.Stop(), progress, file, destinations, offset, bytes, at_most=at_most,
-                                   checksum=checksum, deadline=deadline)
+                                   checksum=checksum, deadline=deadline, trace=trace)
 
     def copy_to_file(self, source: End, file: str | os.PathLike[str], *, offset: int | None = None, sync: bool = False,
                      write_device: bool = False, at_most: int | None = None, path: str = "", checksum: bool = False,

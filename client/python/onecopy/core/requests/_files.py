@@ -10,6 +10,7 @@ from ... import _native
 from ..memory import _arrays
 from ..values._errors import InvalidArgument
 from ..values._numbers import milliseconds, whole
+from ..values._numbers import trace as as_trace
 from ..values._transfer import Progress, Transfer
 from ..values._values import Buffer, Endpoint
 from . import _pieces
@@ -83,8 +84,9 @@ def read(requests: Requests, stop: _native.Stop, progress: Progress | None, file
 
 def read_to_each(requests: Requests, stop: _native.Stop, progress: Progress | None, file: Path, destinations: Sequence[End],
                  offset: int, bytes: int | None, *, at_most: int | None = None, checksum: bool = False,
-                 deadline: float | None = None) -> list[Transfer]:
+                 deadline: float | None = None, trace: str = "") -> list[Transfer]:
     """See Node.copy_file_to_each."""
+    traced = as_trace(trace)
     name = _name(file)
     _at(offset, bytes)
     if not isinstance(destinations, (list, tuple)):
@@ -104,7 +106,8 @@ def read_to_each(requests: Requests, stop: _native.Stop, progress: Progress | No
         if any(each.runs is not None for each in places):
             raise _gaps()
         ends = _pieces.Ends([("", name, None, None)], [each.endpoint for each in places], [])
-        request = _pieces.request(ends, at_most=at_most, checksum=checksum, deadline_ms=milliseconds(deadline, "a deadline"))
+        request = _pieces.request(ends, at_most=at_most, checksum=checksum, deadline_ms=milliseconds(deadline, "a deadline"),
+                                  trace=traced)
         done = requests.native.copy_file_to_each(request, offset, wanted, note_of(requests, progress, Keeps(places)), stop)
         return [Transfer(requests.native, each, None) for each in done]
 

@@ -53,6 +53,11 @@ def trace(value: Any) -> str:
     return value
 
 
+def is_untraced(wanted: Any) -> bool:
+    """Whether there is no trace. Not of what `trace` refuses."""
+    return type(wanted) is str and not wanted
+
+
 def is_unpaced(limit: Any, wanted: Any) -> bool:
     """Whether a rate limit and a priority are the usual ones. Not of what `rate` or `priority` refuses."""
     return type(limit) is int and limit == 0 and type(wanted) is str and wanted == "normal"
