@@ -29,10 +29,20 @@ UniqueFd OrThrow(int fd, const char* what) {
   return UniqueFd(fd);
 }
 
+// Another one for each watch.
+uint64_t NewTag(int fd) {
+  static std::atomic<uint32_t> watches{0};
+  return uint64_t{++watches} << 32 | static_cast<uint32_t>(fd);
+}
+int FdOf(uint64_t tag) { return static_cast<int>(tag & UINT32_MAX); }
+
 }  // namespace
 
+// `tag` comes back with each event. A descriptor that a handler closes leaves its number to the
+// next one that is opened, perhaps while events of the closed one are still to be looked at.
 struct EventLoop::Watched {
   FdHandler handler;
+  uint64_t tag;
 };
 
 EventLoop::EventLoop()
@@ -40,7 +50,7 @@ EventLoop::EventLoop()
       wake_(OrThrow(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.fd = wake_.get();
+  event.data.u64 = NewTag(wake_.get());
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
     (void)OrThrow(-1, "epoll_ctl");
   }
@@ -86,18 +96,20 @@ void EventLoop::CancelTimer(TimerId id) {
 Status EventLoop::Watch(int fd, uint32_t epoll_events, FdHandler handler) {
   epoll_event event{};
   event.events = epoll_events;
-  event.data.fd = fd;
+  event.data.u64 = NewTag(fd);
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
     return ErrnoStatus(errno, "watching a file descriptor");
   }
-  watched_[fd] = std::make_shared<Watched>(Watched{std::move(handler)});
+  watched_[fd] = std::make_shared<Watched>(Watched{std::move(handler), event.data.u64});
   return OkStatus();
 }
 
 void EventLoop::Rewatch(int fd, uint32_t epoll_events) {
+  const auto watched = watched_.find(fd);
+  if (watched == watched_.end()) return;
   epoll_event event{};
   event.events = epoll_events;
-  event.data.fd = fd;
+  event.data.u64 = watched->second->tag;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 }
 
@@ -140,7 +152,8 @@ bool EventLoop::RunEpoll(Clock::duration timeout) {
                                                 kEventsPerTurn, limit, nullptr, size_t{0}));
   bool any = false;
   for (int i = 0; i < ready; ++i) {
-    const int fd = events[static_cast<size_t>(i)].data.fd;
+    const uint64_t tag = events[static_cast<size_t>(i)].data.u64;
+    const int fd = FdOf(tag);
     if (fd == wake_.get()) {
       // A thread that woke the loop did so before it goes on: an order that ThreadSanitizer knows,
       // too.
@@ -150,7 +163,7 @@ bool EventLoop::RunEpoll(Clock::duration timeout) {
     }
     // Looked up again for each event: a handler before this one may have ended the watch.
     const auto watched = watched_.find(fd);
-    if (watched == watched_.end()) continue;
+    if (watched == watched_.end() || watched->second->tag != tag) continue;
     const std::shared_ptr<Watched> keep = watched->second;
     keep->handler(events[static_cast<size_t>(i)].events);
     any = true;

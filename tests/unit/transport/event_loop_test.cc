@@ -181,3 +181,44 @@ TEST_CASE("a loop may be destroyed as soon as it has been stopped") {
   }
   CHECK(destroyed == 2000);
 }
+
+TEST_CASE("an event of a closed descriptor does not reach the next one of its number") {
+  LoopThread thread("test");
+  std::array<std::array<UniqueFd, 2>, 2> pipes;
+  const auto open = [](std::array<UniqueFd, 2>& pipe) {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    pipe = {UniqueFd(ends[0]), UniqueFd(ends[1])};
+  };
+  for (auto& pipe : pipes) open(pipe);
+  std::array<UniqueFd, 2> next;  // has nothing to read
+  open(next);
+  int read = 0;
+  int misled = 0;
+  // Both are ready in one turn: the first that is looked at closes the other, whose number goes to
+  // a pipe that is not ready.
+  const auto on_ready = [&](size_t which) {
+    ++read;
+    UniqueFd& other = pipes[1 - which][0];
+    const int number = other.get();
+    thread.loop().Unwatch(pipes[which][0].get());
+    thread.loop().Unwatch(number);
+    REQUIRE(::dup2(next[0].get(), number) == number);
+    REQUIRE(thread.loop().Watch(number, EPOLLIN, [&](uint32_t) { ++misled; }).ok());
+  };
+  thread.RunSync([&] {
+    for (size_t i : {0, 1}) {
+      REQUIRE(::write(pipes[i][1].get(), "x", 1) == 1);
+      REQUIRE(
+          thread.loop().Watch(pipes[i][0].get(), EPOLLIN, [&, i](uint32_t) { on_ready(i); }).ok());
+    }
+  });
+  std::promise<void> later;  // two turns on
+  thread.loop().Post([&] { thread.loop().RunAfter(1ms, [&] { later.set_value(); }); });
+  later.get_future().get();
+  thread.RunSync([&] {
+    CHECK(read == 1);
+    CHECK(misled == 0);
+    for (auto& pipe : pipes) thread.loop().Unwatch(pipe[0].get());
+  });
+}
