@@ -1,5 +1,6 @@
 // How fast daemons move GPU memory of any kind between two GPUs, idle and beside another process's
-// kernels: held against a plain copy between memories of this process, made beside each of them.
+// kernels: held against a plain copy between memories of this process, made beside each of them
+// and at the same distance from an allocation's beginning.
 #include <cstdio>
 #include <vector>
 
@@ -64,9 +65,9 @@ void EveryCombination(bool two_daemons) {
       INFO(what);
       const std::string target = (two_daemons ? "west:to-" : "to-") + to.name;
       const uint64_t before = counted ? SentOverNvlink(**nvlink, first) : 0;
-      const Ratio ratio =
-          Compare(pair.east, {"cp", "from-" + from.name, target, "--at-most", "1"}, kBytes,
-                  "peer-direct", kRounds, [&] { return plain.Peer(kBytes); });
+      const Ratio ratio = Compare(pair.east, {"cp", "from-" + from.name, target, "--at-most", "1"},
+                                  kBytes, "peer-direct", kRounds,
+                                  [&] { return plain.Peer(kBytes, from.offset, to.offset); });
       const uint64_t after = counted ? SentOverNvlink(**nvlink, first) : 0;
       const uint64_t copied = (2 * kRounds + 1) * kBytes;
       std::printf("%-28s%s %6.1f of %6.1f GB/s, %.3f; NVLink %llu of %llu MiB\n", what.c_str(),

@@ -13,12 +13,14 @@ namespace onecopy::testing {
 // Plain copies from the first GPU to the second, of memory that this process has allocated there.
 class PlainCopies {
  public:
+  static constexpr uint64_t kMostOffset = uint64_t{2} << 20;
+
   explicit PlainCopies(uint64_t most_bytes) : api_(**TheDriver()) {
     for (int i = 0; i < 2; ++i) {
       REQUIRE(api_.DeviceGet(&devices_[i], i) == CUDA_SUCCESS);
       REQUIRE(api_.DevicePrimaryCtxRetain(&contexts_[i], devices_[i]) == CUDA_SUCCESS);
       const shim::ScopedCudaContext scope(api_, contexts_[i]);
-      REQUIRE(api_.MemAlloc(&memory_[i], most_bytes) == CUDA_SUCCESS);
+      REQUIRE(api_.MemAlloc(&memory_[i], most_bytes + kMostOffset) == CUDA_SUCCESS);
     }
     const shim::ScopedCudaContext scope(api_, contexts_[0]);
     REQUIRE(api_.CtxEnablePeerAccess(contexts_[1], 0) == CUDA_SUCCESS);
@@ -44,9 +46,11 @@ class PlainCopies {
   PlainCopies(const PlainCopies&) = delete;
   PlainCopies& operator=(const PlainCopies&) = delete;
 
-  // Seconds of one copy from GPU to GPU, and of one to pinned host memory.
-  double Peer(uint64_t bytes) {
-    return Time([&] { return api_.MemcpyDtoDAsync(memory_[1], memory_[0], bytes, stream_); });
+  // Seconds of one copy from GPU to GPU, and of one to pinned host memory. Where the copy begins
+  // and ends counts: an engine writes to an odd address more slowly.
+  double Peer(uint64_t bytes, uint64_t from = 0, uint64_t to = 0) {
+    return Time(
+        [&] { return api_.MemcpyDtoDAsync(memory_[1] + to, memory_[0] + from, bytes, stream_); });
   }
   double ToHost(uint64_t bytes) {
     return Time([&] { return api_.MemcpyDtoHAsync(host_.data(), memory_[0], bytes, stream_); });
