@@ -11,8 +11,8 @@
 
 namespace onecopy::rpc {
 
-// What metadata "traceparent" says; none where it is missing or invalid. As the standard asks, that
-// is no error: a proxy between may have written it.
+// The trace in the call's metadata "traceparent". Empty if it is missing or invalid: the standard
+// asks servers to ignore an invalid one, as a proxy may have written it.
 TraceContext TraceOf(const grpc::ServerContext& context);
 
 // Gives a request that names no trace of its own the call's. A part has its series'.

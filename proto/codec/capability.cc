@@ -180,8 +180,8 @@ Result<TopologyDevice> ParseDevice(const v1::TopologyDevice& in, const Field& at
   return device;
 }
 
-// Leniently, distances that are not there are unknown ones, and of more devices than any machine
-// has there is no topology.
+// Read leniently, a missing distance counts as unknown. If there are more devices than any machine
+// has, the topology is left empty.
 Result<Topology> ParseTopology(const v1::Topology& in, const Field& at) {
   const auto devices = static_cast<size_t>(in.devices_size());
   const size_t pairs = Topology::PairCount(devices);

@@ -22,6 +22,11 @@ Pair::Pair(const std::string& config)
   west.WaitForPeer("east");
 }
 
+ThreeNodes::ThreeNodes() {
+  for (const char* peer : {"east", "west"}) north.WaitForPeer(peer);
+  for (const Node* node : {&east, &west}) node->WaitForPeer("north");
+}
+
 void Must(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.ToString());
 }

@@ -22,6 +22,16 @@ struct Pair {
   Node east;
 };
 
+// A pair, and north, which knows both.
+struct ThreeNodes {
+  ThreeNodes();
+
+  Pair pair;
+  Node& east = pair.east;
+  Node& west = pair.west;
+  Node north{"north", {.peers = {east.AsPeer(), west.AsPeer()}}};
+};
+
 // What a Result holds; throws where it holds an error.
 template <typename T>
 T Must(Result<T> result) {

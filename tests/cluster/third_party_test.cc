@@ -13,18 +13,7 @@ using namespace onecopy::testing;
 
 constexpr uint64_t kLarge = uint64_t{2} << 30;  // takes long enough to be stopped on its way
 
-// east and west know each other, and north knows both.
-struct Three {
-  Pair pair;
-  Node& east = pair.east;
-  Node& west = pair.west;
-  Node north{"north", {.peers = {east.AsPeer(), west.AsPeer()}}};
-
-  Three() {
-    for (const char* peer : {"east", "west"}) north.WaitForPeer(peer);
-    for (const Node* node : {&east, &west}) node->WaitForPeer("north");
-  }
-
+struct Three : ThreeNodes {
   void CreateBuffers(uint64_t bytes) {
     const std::string size = std::to_string(bytes);
     east.Do({"buffer", "create", "a", "--size", size, "--memory", "host"});

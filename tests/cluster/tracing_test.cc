@@ -18,16 +18,9 @@ const std::string kTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331
 constexpr uint64_t kBytes = 100'000;
 
 // east has the bytes, west gets them, north asks.
-struct Three {
-  Pair pair;
-  Node& east = pair.east;
-  Node& west = pair.west;
-  Node north{"north", {.peers = {east.AsPeer(), west.AsPeer()}}};
-
+struct Three : ThreeNodes {
   Three() {
-    for (const char* peer : {"east", "west"}) north.WaitForPeer(peer);
     for (Node* node : {&east, &west}) {
-      node->WaitForPeer("north");
       for (const char* name : {"a", "b"}) {
         node->Do({"buffer", "create", name, "--size", std::to_string(kBytes)});
       }

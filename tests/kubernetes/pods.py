@@ -263,7 +263,7 @@ def _file(node, spec):
         _same(client.does("cp", "file", "-"), (node.binaries / "support/registrar").read_bytes())
 
 
-# Rows of the table in docs/kubernetes.md, of memory that is no GPU's.
+# The rows for host memory of the table in docs/kubernetes.md.
 MEMORY = {"a buffer that the daemon allocates": _allocated, "the same, mapped into the client": _mapped,
           "memory of a memfd": _memfd, "ordinary memory": _ordinary, "a local file": _file}
 

@@ -96,7 +96,7 @@ def _prolog(daemon):
         yield f"of a node that is drained for a moment: status {waiting.returncode}: {err}"
     done = daemon.script("prolog", ONECOPY_PROLOG_WAIT="soon")
     if done.returncode != 1 or "ONECOPY_PROLOG_WAIT" not in done.stderr:
-        yield f"with a limit that is no number: status {done.returncode}: {done.stderr}"
+        yield f"with text in place of the limit: status {done.returncode}: {done.stderr}"
     daemon.end()
     done = daemon.script("prolog")
     if done.returncode != 1 or "does not serve" not in done.stderr:

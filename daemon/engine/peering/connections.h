@@ -101,7 +101,7 @@ class Connections {
   // Closes the oldest of those that are open and `counted`, if they are `most` or more.
   void CloseOldest(size_t most, const std::function<bool(const Accepted&)>& counted,
                    const std::string& why);
-  // Whether the peer's name is no more than what a caller has said.
+  // Whether only a caller has said the peer's name: this node has not reached that peer.
   bool IsUnconnected(const std::string& peer) const;
   // Closes what was made for an attempt that has been given up meanwhile.
   void Conclude(const Key& key, uint64_t serial, Result<std::shared_ptr<Connection>> connection,

@@ -288,7 +288,7 @@ void Transfers::ShelveLater(TransferRecord& record) {
     TransferRecord* const left = Find(id);
     if (left != nullptr && left->number == number) Shelve(*left);
   });
-  if (record.charge.administrator()) return;  // whom no share binds
+  if (record.charge.administrator()) return;  // shares do not bind it
   // The payer's share has room for other things beside them: a ticket, or the question for an end.
   const uint64_t most = context_.ledger.ByteLimit(Charged::kTransfers).each / 4 * 3;
   while (unheard_.contains(payer) && context_.ledger.SharedBytes(payer) > most) {

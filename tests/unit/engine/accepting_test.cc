@@ -85,7 +85,7 @@ class QuietLink final : public Link {
   os::LoopThread thread_{"quiet"};
 };
 
-// East, which is connected to west, and answers whoever wants to read.
+// East is connected to west, and answers every node that asks to read.
 struct AcceptingRig {
   std::shared_ptr<AnsweredList> answered = std::make_shared<AnsweredList>();
   EngineCluster cluster{{"east", "west"}, [this](const std::string& name, NodePlan& plan) {

@@ -54,7 +54,7 @@ def trace(value: Any) -> str:
 
 
 def is_untraced(wanted: Any) -> bool:
-    """Whether there is no trace. Not of what `trace` refuses."""
+    """Whether the caller left out the trace. False for what `trace` refuses."""
     return type(wanted) is str and not wanted
 
 
