@@ -10,7 +10,7 @@
 #include "bench/work/run_facts.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/core/exit_status.h"
+#include "transport/core/base/exit_status.h"
 #include "transport/shim/nvml.h"
 
 namespace onecopy::bench {

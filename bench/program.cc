@@ -15,7 +15,7 @@
 #include "bench/work/lend.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/core/exit_status.h"
+#include "transport/core/base/exit_status.h"
 
 namespace onecopy::bench {
 namespace {

@@ -18,9 +18,9 @@
 #include "bench/work/works.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/core/duration.h"
-#include "transport/core/exit_status.h"
-#include "transport/os/error.h"
+#include "transport/core/base/duration.h"
+#include "transport/core/base/exit_status.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::bench {
 namespace {

@@ -11,8 +11,8 @@
 #include "bench/daemons/daemon.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/os/error.h"
-#include "transport/os/machine.h"
+#include "transport/os/base/error.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::bench {
 namespace {

@@ -6,8 +6,17 @@
 set(ONECOPY_EVERYWHERE values)
 
 set(ONECOPY_LAYER_values "")
-set(ONECOPY_LAYER_transport_core "")
-set(ONECOPY_LAYER_transport_os transport/core)
+# A folder of rooms (onecopy_rooms) stands for all of them where others name it.
+set(ONECOPY_LAYER_transport_core_base "")
+set(ONECOPY_LAYER_transport_core_ranges transport/core/base)
+set(ONECOPY_LAYER_transport_core_contracts transport/core/base transport/core/ranges)
+set(ONECOPY_LAYER_transport_core_toolkit transport/core/base transport/core/contracts transport/core/ranges)
+set(ONECOPY_LAYER_transport_os_base transport/core)
+set(ONECOPY_LAYER_transport_os_threads transport/core transport/os/base)
+set(ONECOPY_LAYER_transport_os_machine transport/core transport/os/base)
+set(ONECOPY_LAYER_transport_os_memory transport/core transport/os/base transport/os/machine transport/os/threads)
+set(ONECOPY_LAYER_transport_os_files transport/core transport/os/base transport/os/machine transport/os/memory)
+set(ONECOPY_LAYER_transport_os_sockets transport/core transport/os/base transport/os/threads)
 set(ONECOPY_LAYER_transport_orders transport/core transport/os)
 set(ONECOPY_LAYER_transport_shim transport/core transport/os)
 set(ONECOPY_LAYER_transport_ring transport/core transport/os)
@@ -62,9 +71,17 @@ set(ONECOPY_LAYER_daemon_engine
 set(ONECOPY_LAYER_daemon_attach
     daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec transport/core transport/orders
     transport/os transport/ring)
-set(ONECOPY_LAYER_daemon_rpc
-    daemon/engine daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec
-    transport/core transport/os transport/tls)
+set(ONECOPY_LAYER_daemon_rpc_grpc proto/codec transport/core)
+set(ONECOPY_LAYER_daemon_rpc_convert daemon/engine/api proto proto/codec transport/core)
+set(ONECOPY_LAYER_daemon_rpc_identity
+    daemon/rpc/convert daemon/engine/base daemon/engine/registry daemon/log proto/codec transport/core transport/os
+    transport/tls)
+set(ONECOPY_LAYER_daemon_rpc_outgoing
+    daemon/rpc/convert daemon/rpc/grpc daemon/rpc/identity daemon/engine/api proto proto/codec transport/core
+    transport/os)
+set(ONECOPY_LAYER_daemon_rpc_serving
+    daemon/rpc/convert daemon/rpc/grpc daemon/rpc/identity daemon/engine/api daemon/engine/base
+    daemon/engine/registry daemon/log proto proto/codec transport/core transport/os transport/tls)
 set(ONECOPY_LAYER_daemon_discovery
     daemon/engine/api daemon/engine/base daemon/log transport/core transport/os transport/tls)
 set(ONECOPY_LAYER_daemon_discovery_etcd daemon/discovery daemon/log transport/core transport/os)
@@ -128,5 +145,6 @@ set(ONECOPY_PROGRAM_daemon transport/core transport/os transport/shim transport/
 
 # The only folders that see gRPC.
 set(ONECOPY_GRPC_FOLDERS
-    daemon/discovery/etcd daemon/rpc client/lib client/lib/calls client/lib/ring client/lib/session client/lib/memory client/lib/transfers
+    daemon/discovery/etcd daemon/rpc/grpc daemon/rpc/identity daemon/rpc/outgoing daemon/rpc/serving client/lib
+    client/lib/calls client/lib/ring client/lib/session client/lib/memory client/lib/transfers
     client/lib/arrivals)

@@ -17,6 +17,23 @@ function(onecopy_module)
   endforeach()
 endfunction()
 
+# onecopy_rooms(room…)
+#
+# The current folder is made of rooms: folders with a target each, from the ground up. The folder's own name stands for all
+# of them, for those who use it; the rooms name each other one by one. ONECOPY_ROOMS_<folder> has their targets.
+function(onecopy_rooms)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_SOURCE_DIR}"
+             OUTPUT_VARIABLE folder)
+  onecopy_target_name("${folder}" target)
+  add_library(${target} INTERFACE)
+  foreach(room IN LISTS ARGN)
+    add_subdirectory(${room})
+    target_link_libraries(${target} INTERFACE ${target}_${room})
+    list(APPEND targets ${target}_${room})
+  endforeach()
+  set_property(GLOBAL PROPERTY ONECOPY_ROOMS_${target} ${targets})
+endfunction()
+
 function(onecopy_target_name folder result)
   string(REPLACE "/" "_" name "${folder}")
   set(${result} "onecopy_${name}" PARENT_SCOPE)

@@ -24,7 +24,7 @@ if(ONECOPY_WERROR)
   target_compile_options(onecopy_strict INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  # What transport/core/mutex.h says of members and functions.
+  # What transport/core/base/mutex.h says of members and functions.
   target_compile_options(onecopy_strict INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety>")
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

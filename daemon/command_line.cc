@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "daemon/version.h"
-#include "transport/core/exit_status.h"
+#include "transport/core/base/exit_status.h"
 
 namespace onecopy {
 namespace {

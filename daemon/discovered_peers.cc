@@ -7,7 +7,7 @@
 #include "daemon/discovery/etcd/etcd.h"
 #include "daemon/reloader.h"
 #include "onecopy/reasons.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "transport/core/rdma_settings.h"
+#include "transport/core/toolkit/rdma_settings.h"
 
 namespace onecopy {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "daemon/config/config.h"
-#include "transport/core/backend.h"
+#include "transport/core/contracts/backend.h"
 
 namespace onecopy {
 

@@ -4,7 +4,7 @@
 
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy {
 namespace {

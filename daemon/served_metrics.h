@@ -9,7 +9,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/metrics/server.h"
 #include "onecopy/node.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/tls/trust.h"
 
 namespace onecopy {

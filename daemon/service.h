@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy {
 

@@ -12,8 +12,8 @@
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/core/exit_status.h"
-#include "transport/os/mapping.h"
+#include "transport/core/base/exit_status.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy {
 namespace {

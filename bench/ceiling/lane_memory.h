@@ -5,7 +5,7 @@
 #include <span>
 
 #include "onecopy/result.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::bench {
 

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "transport/os/error.h"
-#include "transport/os/host_port.h"
+#include "transport/os/base/error.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::bench {
 namespace {

@@ -15,8 +15,8 @@
 #include "bench/measure/payload.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/os/error.h"
-#include "transport/os/page_cache.h"
+#include "transport/os/base/error.h"
+#include "transport/os/files/page_cache.h"
 
 namespace onecopy::bench {
 namespace {

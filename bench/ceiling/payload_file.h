@@ -5,8 +5,8 @@
 #include <string>
 
 #include "onecopy/result.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::bench {
 

@@ -5,7 +5,7 @@
 
 #include "bench/ceiling/gpu.h"
 #include "bench/measure/mover.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::bench {
 

@@ -12,7 +12,7 @@
 #include "bench/measure/payload.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::bench {
 namespace {

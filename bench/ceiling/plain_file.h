@@ -6,8 +6,8 @@
 #include <string>
 
 #include "bench/measure/mover.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::bench {
 

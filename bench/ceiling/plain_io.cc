@@ -13,7 +13,7 @@
 #include "bench/ceiling/together.h"
 #include "bench/measure/payload.h"
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::bench {
 namespace {

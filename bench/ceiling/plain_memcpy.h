@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "bench/measure/mover.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::bench {
 

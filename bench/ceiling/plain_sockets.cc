@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "bench/ceiling/together.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::bench {
 namespace {

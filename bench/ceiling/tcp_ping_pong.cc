@@ -9,7 +9,7 @@
 
 #include "bench/ceiling/loopback.h"
 #include "bench/measure/payload.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "onecopy/result.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::bench {
 

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::bench {
 

@@ -8,7 +8,7 @@
 
 #include "bench/ceiling/gpu.h"
 #include "bench/matrix/timed_stream.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::bench {
 

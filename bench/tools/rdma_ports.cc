@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "onecopy/reasons.h"
-#include "transport/os/sysfs.h"
+#include "transport/os/machine/sysfs.h"
 
 namespace onecopy::bench {
 namespace {

@@ -12,7 +12,7 @@
 #include "bench/measure/row.h"
 #include "bench/tools/last_word.h"
 #include "onecopy/reasons.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::bench {
 namespace {

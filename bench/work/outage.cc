@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 extern char** environ;
 

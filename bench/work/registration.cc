@@ -7,7 +7,7 @@
 #include "bench/work/works.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "onecopy/size.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::bench {

@@ -10,7 +10,7 @@
 #include "bench/work/gpus.h"
 #include "bench/work/transfer_mover.h"
 #include "bench/work/works.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::bench {
 namespace {

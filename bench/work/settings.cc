@@ -2,7 +2,7 @@
 
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::bench {
 

@@ -6,7 +6,7 @@
 
 #include "bench/daemons/process_facts.h"
 #include "onecopy/reasons.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::bench {
 namespace {

@@ -11,8 +11,8 @@
 #include "bench/work/works.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/error.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::bench {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 #include "transport/tls/key_file.h"
 
 namespace onecopy::cli {

@@ -11,7 +11,7 @@
 #include "client/cli/output/escape.h"
 #include "client/cli/output/time.h"
 #include "onecopy/reasons.h"
-#include "transport/core/name.h"
+#include "transport/core/base/name.h"
 #include "transport/tls/issue.h"
 #include "transport/tls/key_file.h"
 

@@ -15,9 +15,9 @@
 #include "client/cli/made_buffer.h"
 #include "client/cli/output/escape.h"
 #include "onecopy/reasons.h"
-#include "transport/core/name.h"
-#include "transport/os/error.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/base/name.h"
+#include "transport/os/base/error.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "client/cli/output/escape.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/core/name.h"
+#include "transport/core/base/name.h"
 
 namespace onecopy::cli {
 namespace {

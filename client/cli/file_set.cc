@@ -11,8 +11,8 @@
 #include "client/cli/output/escape.h"
 #include "onecopy/reasons.h"
 #include "onecopy/utf8.h"
-#include "transport/core/name.h"
-#include "transport/os/error.h"
+#include "transport/core/base/name.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::cli {
 namespace {

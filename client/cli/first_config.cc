@@ -6,7 +6,7 @@
 #include "client/cli/output/document.h"
 #include "client/cli/output/escape.h"
 #include "onecopy/reasons.h"
-#include "transport/core/name.h"
+#include "transport/core/base/name.h"
 
 namespace onecopy::cli {
 namespace {

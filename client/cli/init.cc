@@ -16,10 +16,10 @@
 #include "client/cli/output/time.h"
 #include "client/cli/peer_check.h"
 #include "onecopy/reasons.h"
-#include "transport/core/name.h"
-#include "transport/os/error.h"
-#include "transport/os/own_addresses.h"
-#include "transport/os/resolve.h"
+#include "transport/core/base/name.h"
+#include "transport/os/base/error.h"
+#include "transport/os/sockets/own_addresses.h"
+#include "transport/os/sockets/resolve.h"
 #include "transport/tls/key_file.h"
 
 namespace onecopy::cli {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <system_error>
 
-#include "transport/core/exit_status.h"
+#include "transport/core/base/exit_status.h"
 
 namespace onecopy::cli {
 

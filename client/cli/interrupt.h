@@ -6,7 +6,7 @@
 #include <stop_token>
 #include <thread>
 
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::cli {
 

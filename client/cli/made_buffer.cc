@@ -6,7 +6,7 @@
 
 #include "client/cli/output/escape.h"
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::cli {
 namespace {

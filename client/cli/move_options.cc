@@ -8,7 +8,7 @@
 #include "client/cli/output/escape.h"
 #include "client/cli/ranges_file.h"
 #include "onecopy/reasons.h"
-#include "transport/core/nearest.h"
+#include "transport/core/base/nearest.h"
 
 namespace onecopy::cli {
 namespace {

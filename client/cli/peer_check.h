@@ -6,7 +6,7 @@
 #include <string>
 
 #include "onecopy/result.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 #include "transport/tls/identity.h"
 
 namespace onecopy::cli {

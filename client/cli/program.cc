@@ -11,8 +11,8 @@
 #include "client/cli/session.h"
 #include "client/cli/version.h"
 #include "onecopy/reasons.h"
-#include "transport/core/exit_status.h"
-#include "transport/core/nearest.h"
+#include "transport/core/base/exit_status.h"
+#include "transport/core/base/nearest.h"
 
 namespace onecopy::cli {
 namespace {

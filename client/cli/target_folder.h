@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "onecopy/result.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::cli {
 

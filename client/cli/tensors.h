@@ -6,7 +6,7 @@
 #include "client/cli/move_options.h"
 #include "client/cli/output/document.h"
 #include "client/formats/safetensors.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::cli {
 

@@ -1,7 +1,7 @@
 #include "client/cli/time_option.h"
 
 #include "onecopy/reasons.h"
-#include "transport/core/duration.h"
+#include "transport/core/base/duration.h"
 
 namespace onecopy::cli {
 

@@ -17,9 +17,9 @@
 #include "client/cli/output/escape.h"
 #include "client/cli/target_folder.h"
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
-#include "transport/os/new_file.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/error.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/files/new_file.h"
 
 namespace onecopy::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "client/doctor/gather_parts.h"
-#include "transport/os/sysfs.h"
+#include "transport/os/machine/sysfs.h"
 #include "transport/shim/cuda.h"
 #include "transport/shim/nvml.h"
 

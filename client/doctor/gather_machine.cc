@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "client/doctor/gather_parts.h"
-#include "transport/os/sysfs.h"
+#include "transport/os/machine/sysfs.h"
 
 namespace onecopy::doctor {
 namespace {

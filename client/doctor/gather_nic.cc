@@ -9,9 +9,9 @@
 #include <system_error>
 
 #include "client/doctor/gather_parts.h"
-#include "transport/os/error.h"
-#include "transport/os/sysfs.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/error.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/machine/sysfs.h"
 #include "transport/shim/verbs.h"
 #include "transport/topology/discover.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "client/doctor/gather_parts.h"
-#include "transport/os/drives.h"
-#include "transport/os/sysfs.h"
+#include "transport/os/machine/drives.h"
+#include "transport/os/machine/sysfs.h"
 #include "transport/shim/cufile.h"
 
 namespace onecopy::doctor {

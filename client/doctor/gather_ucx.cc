@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "client/doctor/gather_parts.h"
-#include "transport/os/sysfs.h"
+#include "transport/os/machine/sysfs.h"
 #include "transport/shim/ucx.h"
 
 namespace onecopy::doctor {

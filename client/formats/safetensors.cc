@@ -12,7 +12,7 @@
 #include "client/formats/head_reader.h"
 #include "client/formats/json_text.h"
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::formats {
 namespace {

@@ -22,7 +22,7 @@
 #include "client/nixl/wire.h"
 #include "client/nixl/workers.h"
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::nixl {
 

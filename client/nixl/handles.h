@@ -13,7 +13,7 @@
 #include "client/nixl/memories.h"
 #include "client/nixl/order.h"
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::nixl::abi {
 

@@ -8,7 +8,7 @@
 #include "client/nixl/names.h"
 #include "client/nixl/outcome.h"
 #include "onecopy/reasons.h"
-#include "transport/os/signals_blocked.h"
+#include "transport/os/threads/signals_blocked.h"
 
 namespace onecopy::nixl {
 namespace {

@@ -17,7 +17,7 @@
 #include "onecopy/arrival_watch.h"
 #include "onecopy/client.h"
 #include "onecopy/host_buffer.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::nixl {
 

@@ -11,7 +11,7 @@
 #include "client/nixl/abi.h"
 #include "client/nixl/order.h"
 #include "onecopy/client.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::nixl {
 

@@ -1,6 +1,6 @@
 #include "client/nixl/names.h"
 
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::nixl {
 

@@ -11,7 +11,7 @@
 
 #include "client/nixl/workers.h"
 #include "onecopy/status.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::nixl {
 

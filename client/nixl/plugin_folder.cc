@@ -11,8 +11,8 @@
 
 #include "client/nixl/versions.h"
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
-#include "transport/os/path_owners.h"
+#include "transport/os/base/error.h"
+#include "transport/os/files/path_owners.h"
 
 namespace onecopy::nixl {
 namespace {

@@ -12,7 +12,7 @@
 #include "onecopy/async.h"
 #include "onecopy/status.h"
 #include "onecopy/transfer.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::nixl {
 

@@ -8,7 +8,7 @@
 #include "client/nixl/wire.h"
 #include "onecopy/client.h"
 #include "onecopy/status.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::nixl {
 

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "transport/os/own_mapping.h"
+#include "transport/os/memory/own_mapping.h"
 
 namespace onecopy::nixl {
 namespace {

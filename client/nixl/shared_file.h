@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::nixl {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/signals_blocked.h"
+#include "transport/os/threads/signals_blocked.h"
 
 namespace onecopy::nixl {
 

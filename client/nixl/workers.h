@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "onecopy/status.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::nixl {
 

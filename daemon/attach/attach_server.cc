@@ -12,9 +12,9 @@
 #include "daemon/attach/engine_session.h"
 #include "daemon/engine/registry/identify.h"
 #include "onecopy/reasons.h"
-#include "transport/os/acceptor.h"
-#include "transport/os/newcomers.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/acceptor.h"
+#include "transport/os/sockets/newcomers.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy::attach {
 namespace {

@@ -14,8 +14,8 @@
 #include "daemon/engine/base/turns.h"
 #include "daemon/engine/registry/sessions.h"
 #include "onecopy/result.h"
-#include "transport/core/executor.h"
-#include "transport/os/namespace_names.h"
+#include "transport/core/base/executor.h"
+#include "transport/os/machine/namespace_names.h"
 
 namespace onecopy::attach {
 

@@ -16,8 +16,8 @@
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
 #include "transport/orders/layout.h"
-#include "transport/os/descriptor_kind.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
+#include "transport/os/files/descriptor_kind.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::attach {

@@ -12,9 +12,9 @@
 #include "daemon/attach/engine_session.h"
 #include "daemon/engine/registry/identify.h"
 #include "onecopy/v1/attach.pb.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/packet.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::attach {
 

@@ -11,10 +11,10 @@
 #include "daemon/engine/base/turns.h"
 #include "daemon/engine/registry/sessions.h"
 #include "onecopy/result.h"
-#include "transport/core/executor.h"
-#include "transport/core/unique_function.h"
-#include "transport/os/closer.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/base/executor.h"
+#include "transport/core/base/unique_function.h"
+#include "transport/os/threads/closer.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::attach {
 

@@ -12,8 +12,8 @@
 #include "daemon/config/sections.h"
 #include "daemon/config/value_text.h"
 #include "onecopy/size.h"
-#include "transport/core/file_path.h"
-#include "transport/core/name.h"
+#include "transport/core/base/file_path.h"
+#include "transport/core/base/name.h"
 
 namespace onecopy::config {
 namespace {

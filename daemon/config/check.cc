@@ -9,11 +9,11 @@
 #include "daemon/config/file_user.h"
 #include "daemon/config/sections.h"
 #include "onecopy/reasons.h"
-#include "transport/core/duration.h"
-#include "transport/core/link.h"
-#include "transport/core/name.h"
-#include "transport/os/machine.h"
-#include "transport/os/resolve.h"
+#include "transport/core/base/duration.h"
+#include "transport/core/base/name.h"
+#include "transport/core/contracts/link.h"
+#include "transport/os/machine/machine.h"
+#include "transport/os/sockets/resolve.h"
 
 namespace onecopy::config {
 namespace {

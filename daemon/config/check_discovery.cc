@@ -6,7 +6,7 @@
 
 #include "daemon/config/sections.h"
 #include "daemon/config/value_text.h"
-#include "transport/os/resolve.h"
+#include "transport/os/sockets/resolve.h"
 
 namespace onecopy::config {
 namespace {

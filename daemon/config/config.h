@@ -15,8 +15,8 @@
 
 #include "onecopy/pacing.h"
 #include "onecopy/result.h"
-#include "transport/core/settings.h"
-#include "transport/os/host_port.h"
+#include "transport/core/base/settings.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::config {
 

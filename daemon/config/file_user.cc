@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "transport/core/name.h"
+#include "transport/core/base/name.h"
 
 namespace onecopy::config {
 

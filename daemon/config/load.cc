@@ -13,8 +13,8 @@
 #include "daemon/config/read_section.h"
 #include "daemon/config/sections.h"
 #include "onecopy/size.h"
-#include "transport/os/error.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/error.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::config {
 namespace {

@@ -5,8 +5,8 @@
 #include "daemon/config/problems.h"
 #include "daemon/config/sections.h"
 #include "daemon/config/value_text.h"
-#include "transport/core/name.h"
-#include "transport/os/machine.h"
+#include "transport/core/base/name.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::config {
 namespace {

@@ -6,8 +6,8 @@
 #include "daemon/config/problems.h"
 #include "daemon/config/value_text.h"
 #include "onecopy/size.h"
-#include "transport/core/duration.h"
-#include "transport/core/nearest.h"
+#include "transport/core/base/duration.h"
+#include "transport/core/base/nearest.h"
 
 namespace onecopy::config {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdio>
 
-#include "transport/core/duration.h"
+#include "transport/core/base/duration.h"
 
 namespace onecopy::config {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transport/core/settings.h"
+#include "transport/core/base/settings.h"
 
 namespace onecopy::config {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/core/name.h"
+#include "transport/core/base/name.h"
 #include "transport/tls/handshake.h"
 
 namespace onecopy::discovery {

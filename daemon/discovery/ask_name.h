@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 #include "transport/tls/identity.h"
 
 namespace onecopy::discovery {

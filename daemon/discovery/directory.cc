@@ -6,9 +6,9 @@
 #include "daemon/engine/base/names.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
-#include "transport/core/glob.h"
-#include "transport/core/name.h"
-#include "transport/os/own_addresses.h"
+#include "transport/core/base/glob.h"
+#include "transport/core/base/name.h"
+#include "transport/os/sockets/own_addresses.h"
 
 namespace onecopy::discovery {
 namespace {

@@ -11,7 +11,7 @@
 #include "daemon/discovery/address.h"
 #include "daemon/discovery/discovery.h"
 #include "daemon/engine/base/options.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::discovery {
 

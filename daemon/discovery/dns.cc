@@ -9,8 +9,8 @@
 #include "daemon/discovery/ask_name.h"
 #include "daemon/discovery/dns_nodes.h"
 #include "daemon/discovery/resolver.h"
-#include "transport/core/mutex.h"
-#include "transport/os/machine.h"
+#include "transport/core/base/mutex.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::discovery {
 namespace {

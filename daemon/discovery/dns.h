@@ -7,7 +7,7 @@
 #include <string>
 
 #include "daemon/discovery/discovery.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 #include "transport/tls/trust.h"
 
 namespace onecopy::discovery {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "daemon/discovery/dns_answer.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::discovery {
 

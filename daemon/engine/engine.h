@@ -13,11 +13,11 @@
 #include "daemon/engine/api/slab_api.h"
 #include "daemon/engine/base/options.h"
 #include "daemon/engine/registry/sessions.h"
-#include "transport/core/link.h"
-#include "transport/core/memory.h"
-#include "transport/core/store.h"
-#include "transport/core/unique_function.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/base/unique_function.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/contracts/memory.h"
+#include "transport/core/contracts/store.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

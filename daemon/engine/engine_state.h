@@ -63,8 +63,8 @@
 #include "daemon/engine/transfers/sources.h"
 #include "daemon/engine/transfers/tally.h"
 #include "daemon/engine/transfers/transfers.h"
-#include "transport/core/direct_file_copier.h"
-#include "transport/core/file_copier.h"
+#include "transport/core/toolkit/direct_file_copier.h"
+#include "transport/core/toolkit/file_copier.h"
 
 namespace onecopy::engine {
 

@@ -14,7 +14,7 @@
 #include "daemon/engine/probing/planning.h"
 #include "daemon/engine/transfers/tally.h"
 #include "daemon/engine/transfers/transfers.h"
-#include "transport/core/unique_function.h"
+#include "transport/core/base/unique_function.h"
 
 namespace onecopy::engine {
 

@@ -9,10 +9,10 @@
 #include "onecopy/reasons.h"
 #include "onecopy/v1/handover.pb.h"
 #include "proto/codec/status_codec.h"
-#include "transport/os/error.h"
-#include "transport/os/machine.h"
-#include "transport/os/packet.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/base/error.h"
+#include "transport/os/machine/machine.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy::handover {
 namespace {

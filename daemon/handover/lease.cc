@@ -5,8 +5,8 @@
 #include <cerrno>
 
 #include "proto/codec/status_codec.h"
-#include "transport/os/error.h"
-#include "transport/os/packet.h"
+#include "transport/os/base/error.h"
+#include "transport/os/sockets/packet.h"
 
 namespace onecopy::handover {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "onecopy/result.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::handover {
 

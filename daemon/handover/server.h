@@ -8,10 +8,10 @@
 #include <string>
 
 #include "onecopy/result.h"
-#include "transport/core/import_request.h"
-#include "transport/os/acceptor.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/contracts/import_request.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/sockets/acceptor.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::handover {
 

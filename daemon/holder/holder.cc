@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy::holder {
 namespace {

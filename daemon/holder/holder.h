@@ -8,9 +8,9 @@
 
 #include "daemon/holder/protocol.h"
 #include "onecopy/result.h"
-#include "transport/os/acceptor.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/packet.h"
+#include "transport/os/sockets/acceptor.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::holder {
 

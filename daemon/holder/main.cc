@@ -11,7 +11,7 @@
 #include <string>
 
 #include "daemon/holder/holder.h"
-#include "transport/core/exit_status.h"
+#include "transport/core/base/exit_status.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
-#include "transport/os/helper_process.h"
+#include "transport/os/threads/helper_process.h"
 
 namespace onecopy::holder {
 namespace {

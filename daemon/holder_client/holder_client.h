@@ -11,7 +11,7 @@
 #include "daemon/engine/api/holder_api.h"
 #include "daemon/holder_client/holder_link.h"
 #include "daemon/holder_client/journal.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::holder {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/packet.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy::holder {
 namespace {

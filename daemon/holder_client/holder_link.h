@@ -10,7 +10,7 @@
 
 #include "daemon/holder/protocol.h"
 #include "onecopy/result.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::holder {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "onecopy/result.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::holder {
 

@@ -11,7 +11,7 @@
 #include "daemon/log/standard_error.h"
 #include "daemon/log/text_output.h"
 #include "onecopy/reasons.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::log {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "daemon/log/escape.h"
 #include "onecopy/reasons.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::log {
 namespace {

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::log {
 namespace {

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "daemon/engine/api/figures.h"
-#include "transport/core/unique_function.h"
+#include "transport/core/base/unique_function.h"
 
 namespace onecopy::metrics {
 

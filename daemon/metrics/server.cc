@@ -14,7 +14,7 @@
 
 #include "daemon/metrics/connection.h"
 #include "onecopy/reasons.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::metrics {
 namespace {

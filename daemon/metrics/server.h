@@ -6,7 +6,7 @@
 
 #include "daemon/metrics/scrapes.h"
 #include "onecopy/result.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 #include "transport/tls/trust.h"
 
 namespace onecopy::metrics {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "daemon/metrics/scrapes.h"
-#include "transport/core/unique_function.h"
+#include "transport/core/base/unique_function.h"
 
 namespace onecopy::metrics {
 

@@ -6,8 +6,8 @@
 #include <functional>
 #include <memory>
 
-#include "transport/core/executor.h"
-#include "transport/core/small_copy_route.h"
+#include "transport/core/base/executor.h"
+#include "transport/core/contracts/small_copy_route.h"
 
 namespace onecopy::pipeline {
 

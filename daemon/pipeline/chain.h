@@ -14,8 +14,8 @@
 #include "daemon/pipeline/mover.h"
 #include "daemon/pipeline/pace.h"
 #include "daemon/pipeline/place.h"
-#include "transport/core/executor.h"
-#include "transport/core/step.h"
+#include "transport/core/base/executor.h"
+#include "transport/core/contracts/step.h"
 
 namespace onecopy::pipeline {
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "daemon/pipeline/message.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::pipeline {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "daemon/pipeline/small_reader.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::pipeline {
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "daemon/pipeline/slot_share.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::pipeline {
 

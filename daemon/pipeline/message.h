@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "onecopy/status.h"
-#include "transport/core/link.h"
-#include "transport/core/step.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/contracts/step.h"
 
 namespace onecopy::pipeline {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "daemon/pipeline/place.h"
-#include "transport/core/layout.h"
-#include "transport/core/link.h"
-#include "transport/core/memory.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/contracts/memory.h"
+#include "transport/core/ranges/layout.h"
 
 namespace onecopy::pipeline {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "transport/core/scatter.h"
+#include "transport/core/ranges/scatter.h"
 
 namespace onecopy::pipeline {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "transport/core/executor.h"
+#include "transport/core/base/executor.h"
 
 namespace onecopy::pipeline {
 

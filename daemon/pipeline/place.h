@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "transport/core/link.h"
-#include "transport/core/region.h"
-#include "transport/core/unique_function.h"
+#include "transport/core/base/unique_function.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/contracts/region.h"
 
 namespace onecopy::pipeline {
 

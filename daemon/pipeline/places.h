@@ -9,7 +9,7 @@
 
 #include "daemon/pipeline/place.h"
 #include "daemon/pipeline/slot_share.h"
-#include "transport/core/layout.h"
+#include "transport/core/ranges/layout.h"
 
 namespace onecopy::pipeline {
 

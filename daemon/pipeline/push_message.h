@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "onecopy/status.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::pipeline {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/executor.h"
-#include "transport/core/region.h"
+#include "transport/core/base/executor.h"
+#include "transport/core/contracts/region.h"
 
 namespace onecopy::pipeline {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "daemon/pipeline/small_outcomes.h"
-#include "transport/core/link.h"
-#include "transport/core/small_copy_route.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/contracts/small_copy_route.h"
 
 namespace onecopy::pipeline {
 

@@ -7,10 +7,10 @@
 #include <memory>
 
 #include "onecopy/status.h"
-#include "transport/core/executor.h"
-#include "transport/core/mutex.h"
-#include "transport/core/small_copy_route.h"
-#include "transport/core/unique_function.h"
+#include "transport/core/base/executor.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/base/unique_function.h"
+#include "transport/core/contracts/small_copy_route.h"
 
 namespace onecopy::pipeline {
 

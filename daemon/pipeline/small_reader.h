@@ -2,7 +2,7 @@
 #pragma once
 
 #include "daemon/pipeline/push_message.h"
-#include "transport/core/unique_function.h"
+#include "transport/core/base/unique_function.h"
 
 namespace onecopy::pipeline {
 

@@ -4,7 +4,7 @@
 
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
-#include "transport/core/small_copy_route.h"
+#include "transport/core/contracts/small_copy_route.h"
 
 namespace onecopy::pipeline {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "onecopy/capability.h"
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
 
 namespace onecopy::plan {
 

@@ -6,7 +6,7 @@
 #include "daemon/plan/estimates.h"
 #include "daemon/plan/wire.h"
 #include "onecopy/capability.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::plan {
 

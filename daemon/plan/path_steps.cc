@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/plan/slots_place.h"
-#include "transport/core/file_copier.h"
+#include "transport/core/toolkit/file_copier.h"
 
 namespace onecopy::plan {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "daemon/plan/ladder.h"
 #include "onecopy/reasons.h"
-#include "transport/core/glob.h"
-#include "transport/core/nearest.h"
+#include "transport/core/base/glob.h"
+#include "transport/core/base/nearest.h"
 
 namespace onecopy::plan {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "onecopy/capability.h"
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
 
 namespace onecopy::plan {
 

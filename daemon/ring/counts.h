@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "daemon/ring/outcome.h"
-#include "transport/core/histogram.h"
+#include "transport/core/base/histogram.h"
 
 namespace onecopy::ring {
 

@@ -10,8 +10,8 @@
 #include "daemon/ring/entry.h"
 #include "daemon/ring/long_work.h"
 #include "onecopy/status.h"
-#include "transport/core/small_copy_route.h"
-#include "transport/core/unique_function.h"
+#include "transport/core/base/unique_function.h"
+#include "transport/core/contracts/small_copy_route.h"
 
 namespace onecopy::ring {
 

@@ -8,7 +8,7 @@
 #include <ctime>
 #include <utility>
 
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy::ring {
 namespace {

@@ -14,8 +14,8 @@
 #include "daemon/ring/long_work.h"
 #include "daemon/ring/route.h"
 #include "daemon/ring/served_ring.h"
-#include "transport/core/executor.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/base/executor.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::ring {
 

@@ -10,8 +10,8 @@
 #include "daemon/ring/counts.h"
 #include "onecopy/range.h"
 #include "onecopy/status.h"
-#include "transport/core/mutex.h"
-#include "transport/core/small_copy_route.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/small_copy_route.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::ring {

@@ -10,8 +10,8 @@
 #include "daemon/ring/journal.h"
 #include "daemon/ring/long_work.h"
 #include "daemon/ring/route.h"
-#include "transport/core/executor.h"
-#include "transport/os/closer.h"
+#include "transport/core/base/executor.h"
+#include "transport/os/threads/closer.h"
 #include "transport/ring/daemon_end.h"
 
 namespace onecopy::ring {

@@ -11,9 +11,9 @@
 #include <filesystem>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
-#include "transport/os/path_owners.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/base/error.h"
+#include "transport/os/files/path_owners.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/support/dns_server.h"
 #include "tests/support/node.h"
 #include "tests/support/text.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace discovery_dns_test {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "tests/cluster/pair.h"
 #include "tests/support/catch.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace holes_test {
 namespace {

@@ -9,7 +9,7 @@
 #include "tests/support/node.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/text.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace init_test {
 namespace {

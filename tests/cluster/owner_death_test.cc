@@ -11,7 +11,7 @@
 #include "tests/cluster/pair.h"
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace owner_death_test {
 namespace {

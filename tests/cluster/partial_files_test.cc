@@ -9,7 +9,7 @@
 #include <string>
 
 #include "tests/cluster/cut_copies.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace partial_files_test {
 namespace {

@@ -13,7 +13,7 @@
 #include "onecopy/file_copy.h"
 #include "tests/cluster/cut_copies.h"
 #include "tests/cluster/users.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace resumed_files_test {
 namespace {

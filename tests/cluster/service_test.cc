@@ -9,7 +9,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/node.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace service_test {
 namespace {

@@ -9,7 +9,7 @@
 #include "tests/cluster/users.h"
 #include "tests/support/catch.h"
 #include "tests/support/disk.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace storage_devices_test {
 namespace {

@@ -12,7 +12,7 @@
 #include "tests/cluster/users.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace storage_nodes_test {
 namespace {

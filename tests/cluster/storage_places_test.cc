@@ -11,7 +11,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
-#include "transport/os/numa.h"
+#include "transport/os/machine/numa.h"
 
 namespace storage_places_test {
 namespace {

@@ -12,8 +12,8 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/mapping.h"
 
 namespace storage_slots_test {
 namespace {

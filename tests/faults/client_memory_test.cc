@@ -15,8 +15,8 @@
 
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/mapping.h"
 
 namespace client_memory_test {
 namespace {

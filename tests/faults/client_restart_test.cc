@@ -10,7 +10,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace client_restart_test {
 namespace {

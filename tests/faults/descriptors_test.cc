@@ -8,9 +8,9 @@
 #include "proto/codec/status_codec.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
-#include "transport/os/host_port.h"
-#include "transport/os/packet.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/host_port.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace descriptors_test {
 namespace {

@@ -15,7 +15,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 #include "tests/support/failing_calls.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace export_writes_test {
 namespace {

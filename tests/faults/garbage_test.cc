@@ -10,9 +10,9 @@
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
 #include "transport/link/tcp/frame.h"
-#include "transport/os/host_port.h"
-#include "transport/os/unique_fd.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/sockets/host_port.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace garbage_test {
 namespace {

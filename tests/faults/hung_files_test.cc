@@ -11,7 +11,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 #include "tests/support/disk.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace hung_files_test {
 namespace {

@@ -11,8 +11,8 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 #include "tests/support/certificates.h"
-#include "transport/os/host_port.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/host_port.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace idle_sockets_test {
 namespace {

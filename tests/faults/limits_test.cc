@@ -9,8 +9,8 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
-#include "transport/os/unique_fd.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace limits_test {
 namespace {

@@ -15,7 +15,7 @@
 #include "tests/support/process.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/wire.h"
-#include "transport/core/rdma_settings.h"
+#include "transport/core/toolkit/rdma_settings.h"
 #include "transport/link/tcp/factory.h"
 #include "transport/link/ucx/factory.h"
 #include "transport/shim/ucx.h"

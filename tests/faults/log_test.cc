@@ -17,8 +17,8 @@
 #include "tests/cluster/receipts.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
-#include "transport/os/packet.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace log_test {
 namespace {

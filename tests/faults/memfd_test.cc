@@ -10,7 +10,7 @@
 
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace memfd_test {
 namespace {

@@ -23,8 +23,8 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 #include "transport/orders/client_end.h"
-#include "transport/os/packet.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace process_memory_test {
 namespace {

@@ -9,8 +9,8 @@
 #include "onecopy/v1/attach.pb.h"
 #include "tests/support/catch.h"
 #include "tests/support/node.h"
-#include "transport/os/packet.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/sockets/unix_socket.h"
 #include "transport/ring/client_end.h"
 
 namespace onecopy::testing {

@@ -9,7 +9,7 @@
 #include "onecopy/file_copy.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace stopped_daemon_test {
 namespace {

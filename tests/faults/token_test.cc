@@ -13,7 +13,7 @@
 #include "tests/cluster/users.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace token_test {
 namespace {

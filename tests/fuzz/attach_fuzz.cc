@@ -14,9 +14,9 @@
 #include "proto/codec/protocol.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/packet.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/sockets/unix_socket.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::attach {
 namespace {

@@ -1,7 +1,7 @@
 // PeerService's messages, both ways: parsed as a peer's, and, where they make sense, printed again.
 #include <google/protobuf/stubs/logging.h>
 
-#include "daemon/rpc/convert_peer.h"
+#include "daemon/rpc/convert/peer.h"
 #include "proto/codec/status_codec.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/fill_message.h"

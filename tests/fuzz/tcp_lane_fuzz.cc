@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/memory.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 #include "transport/link/tcp/lane.h"
 
 namespace onecopy::tcp {

@@ -6,8 +6,8 @@
 #include "daemon/log/escape.h"
 #include "onecopy/size.h"
 #include "tests/fuzz/fuzz.h"
-#include "transport/core/duration.h"
-#include "transport/os/host_port.h"
+#include "transport/core/base/duration.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "tests/gpu/users.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::testing::daemons_test {
 namespace {

@@ -8,8 +8,8 @@
 #include "tests/conformance/memory/bytes.h"
 #include "tests/gpu/exporter.h"
 #include "tests/gpu/real_gpu.h"
-#include "transport/os/dma_buf.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/dma_buf.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::testing::dmabuf_test {
 namespace {

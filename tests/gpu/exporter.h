@@ -9,8 +9,8 @@
 #include "onecopy/status.h"
 #include "tests/conformance/memory/subject.h"
 #include "tests/gpu/exporter_protocol.h"
-#include "transport/core/memory.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/contracts/memory.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::testing {
 

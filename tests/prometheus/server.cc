@@ -7,7 +7,7 @@
 
 #include "tests/support/node.h"
 #include "tests/support/scrape.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::testing {
 namespace {

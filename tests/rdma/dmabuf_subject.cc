@@ -10,7 +10,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/guest.h"
 #include "transport/memory/dmabuf/dmabuf_memory.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::testing {
 namespace {

@@ -12,7 +12,7 @@
 #include "tests/rdma/reader.h"
 #include "tests/support/catch.h"
 #include "tests/support/guest.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 #include "transport/shim/verbs.h"
 
 namespace onecopy::testing::guest_test {

@@ -10,7 +10,7 @@
 #include "tests/support/link_pair.h"
 #include "tests/support/memory.h"
 #include "tests/support/process.h"
-#include "transport/core/rdma_settings.h"
+#include "transport/core/toolkit/rdma_settings.h"
 #include "transport/link/verbs/factory.h"
 #include "transport/memory/dmabuf/dmabuf_memory.h"
 

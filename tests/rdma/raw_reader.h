@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/rdma/reader.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 #include "transport/link/verbs/offer.h"
 
 namespace onecopy::testing {

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "transport/core/rdma_settings.h"
+#include "transport/core/toolkit/rdma_settings.h"
 #include "transport/link/ucx/factory.h"
 #include "transport/shim/ucx.h"
 

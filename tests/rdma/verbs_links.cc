@@ -1,6 +1,6 @@
 // The conformance suite of links on verbs, between the guest's two devices.
 #include "tests/conformance/link/links.h"
-#include "transport/core/rdma_settings.h"
+#include "transport/core/toolkit/rdma_settings.h"
 #include "transport/link/verbs/factory.h"
 
 namespace onecopy::testing {

@@ -8,7 +8,7 @@
 #include "tests/cluster/pair.h"
 #include "tests/support/catch.h"
 #include "tests/support/node.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace zero_copy_test {
 

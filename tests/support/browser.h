@@ -9,7 +9,7 @@
 
 #include "tests/support/process.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::testing {
 

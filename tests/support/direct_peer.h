@@ -5,7 +5,7 @@
 #include <string>
 
 #include "daemon/engine/api/peer_api.h"
-#include "transport/core/executor.h"
+#include "transport/core/base/executor.h"
 
 namespace onecopy::testing {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::testing {
 

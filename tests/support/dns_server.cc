@@ -10,7 +10,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::testing {
 namespace {

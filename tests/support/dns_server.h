@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/mutex.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/base/mutex.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::testing {
 

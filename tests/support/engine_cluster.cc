@@ -7,7 +7,7 @@
 #include "tests/support/memory.h"
 #include "transport/link/tcp/factory.h"
 #include "transport/memory/host/factory.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::testing {
 

@@ -15,7 +15,7 @@
 
 #include "daemon/engine/engine.h"
 #include "tests/support/catch.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::testing {
 

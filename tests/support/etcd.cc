@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::testing {
 namespace {

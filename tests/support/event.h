@@ -1,7 +1,7 @@
 // One thread tells another that something has happened.
 #pragma once
 
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::testing {
 

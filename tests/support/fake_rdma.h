@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::testing {
 

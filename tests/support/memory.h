@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/support/pattern.h"
-#include "transport/core/region.h"
+#include "transport/core/contracts/region.h"
 
 namespace onecopy::testing {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::testing {
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/link_connection.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/toolkit/link_connection.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::testing {
 

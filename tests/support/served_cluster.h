@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/attach/attach_server.h"
-#include "daemon/rpc/api_server.h"
+#include "daemon/rpc/serving/api_server.h"
 #include "onecopy/client.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"

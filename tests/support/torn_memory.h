@@ -9,9 +9,9 @@
 #include <memory>
 #include <stdexcept>
 
-#include "transport/core/region.h"
-#include "transport/os/fault_guard.h"
-#include "transport/os/mapping.h"
+#include "transport/core/contracts/region.h"
+#include "transport/os/memory/fault_guard.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::testing {
 

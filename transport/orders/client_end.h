@@ -9,8 +9,8 @@
 
 #include "onecopy/result.h"
 #include "transport/orders/layout.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::orders {
 

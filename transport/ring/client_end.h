@@ -10,8 +10,8 @@
 
 #include "onecopy/result.h"
 #include "onecopy/status.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/mapping.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::ring {

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "transport/os/futex.h"
+#include "transport/os/threads/futex.h"
 
 namespace onecopy::ring {
 

@@ -7,9 +7,9 @@
 
 #include "onecopy/result.h"
 #include "onecopy/status.h"
-#include "transport/core/small_copy_route.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/contracts/small_copy_route.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/mapping.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::ring {

@@ -9,7 +9,7 @@
 
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/core/import_request.h"
+#include "transport/core/contracts/import_request.h"
 
 namespace onecopy::shim {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/core/name.h"
+#include "transport/core/base/name.h"
 
 namespace onecopy::tls {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 #include "transport/tls/lane_context.h"
 
 namespace onecopy::tls {

@@ -14,8 +14,8 @@
 #include <mutex>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
-#include "transport/os/host_port.h"
+#include "transport/os/base/error.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::tls {
 namespace {

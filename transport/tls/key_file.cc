@@ -10,8 +10,8 @@
 #include <cstdlib>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/error.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::tls {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/tls/identity.h"
 
 namespace onecopy::tls {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
-#include "transport/os/sysfs.h"
+#include "transport/os/base/error.h"
+#include "transport/os/machine/sysfs.h"
 
 namespace onecopy {
 namespace {

@@ -1,5 +1,5 @@
-// Times and durations as people and programs read them; transport/core/duration.h reads what they
-// type.
+// Times and durations as people and programs read them; transport/core/base/duration.h reads what
+// they type.
 #pragma once
 
 #include <string>

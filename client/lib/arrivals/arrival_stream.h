@@ -14,7 +14,7 @@
 #include "client/lib/session/session.h"
 #include "onecopy/arrival.h"
 #include "onecopy/v1/arrival.grpc.pb.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

@@ -19,10 +19,10 @@
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
-#include "transport/os/error.h"
-#include "transport/os/packet.h"
-#include "transport/os/path_owners.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/base/error.h"
+#include "transport/os/files/path_owners.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy::client {
 namespace {

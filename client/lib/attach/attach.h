@@ -11,7 +11,7 @@
 #include "client/lib/calls/call_limit.h"
 #include "client/lib/calls/turn.h"
 #include "onecopy/result.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy {
 namespace v1 {

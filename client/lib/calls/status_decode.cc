@@ -5,7 +5,7 @@
 
 #include "onecopy/reasons.h"
 #include "proto/codec/status_codec.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::client {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "client/lib/calls/call_limit.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

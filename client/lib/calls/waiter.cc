@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::client {
 

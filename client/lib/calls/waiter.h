@@ -7,7 +7,7 @@
 #include <stop_token>
 
 #include "onecopy/result.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::client {
 

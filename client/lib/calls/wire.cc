@@ -5,7 +5,7 @@
 #include "onecopy/reasons.h"
 #include "onecopy/utf8.h"
 #include "proto/codec/utf8.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::client {
 namespace {

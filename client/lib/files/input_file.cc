@@ -12,7 +12,7 @@
 #include "client/lib/files/named_file.h"
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::client {
 namespace {

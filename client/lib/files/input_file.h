@@ -9,7 +9,7 @@
 #include "client/lib/calls/waiter.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/result.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::client {
 

@@ -12,8 +12,8 @@
 
 #include "client/lib/files/windows.h"
 #include "onecopy/reasons.h"
-#include "transport/core/glob.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/base/glob.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::client {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::client {
 namespace {

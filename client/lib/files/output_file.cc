@@ -15,8 +15,8 @@
 #include "client/lib/files/partial_file.h"
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
-#include "transport/core/zero_runs.h"
-#include "transport/os/error.h"
+#include "transport/core/ranges/zero_runs.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::client {
 namespace {

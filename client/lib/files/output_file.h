@@ -12,8 +12,8 @@
 #include "onecopy/file_copy.h"
 #include "onecopy/range.h"
 #include "onecopy/result.h"
-#include "transport/os/new_file.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/files/new_file.h"
 
 namespace onecopy::client {
 

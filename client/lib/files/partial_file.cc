@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
-#include "transport/os/new_file.h"
+#include "transport/os/base/error.h"
+#include "transport/os/files/new_file.h"
 
 namespace onecopy::client {
 namespace {

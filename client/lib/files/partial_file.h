@@ -9,7 +9,7 @@
 #include "client/lib/calls/waiter.h"
 #include "client/lib/files/named_file.h"
 #include "onecopy/result.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::client {
 

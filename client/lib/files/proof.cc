@@ -8,7 +8,7 @@
 
 #include "client/lib/files/digest.h"
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::client {
 namespace {

@@ -5,9 +5,9 @@
 #include "client/lib/session/connection.h"
 #include "client/lib/session/registered_memory.h"
 #include "onecopy/client.h"
-#include "transport/os/machine.h"
-#include "transport/os/mapping.h"
-#include "transport/os/pages.h"
+#include "transport/os/machine/machine.h"
+#include "transport/os/memory/mapping.h"
+#include "transport/os/memory/pages.h"
 
 namespace onecopy {
 

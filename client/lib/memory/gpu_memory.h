@@ -6,7 +6,7 @@
 
 #include "client/lib/memory/gpu_device.h"
 #include "client/lib/session/registered_memory.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::client {
 

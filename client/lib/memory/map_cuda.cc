@@ -10,7 +10,7 @@
 
 #include "client/lib/calls/fork_guard.h"
 #include "onecopy/reasons.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 namespace {

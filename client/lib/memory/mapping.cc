@@ -13,9 +13,9 @@
 #include "onecopy/v1/attach.pb.h"
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
-#include "transport/os/error.h"
-#include "transport/os/fault_guard.h"
-#include "transport/os/mapping.h"
+#include "transport/os/base/error.h"
+#include "transport/os/memory/fault_guard.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::client {
 namespace {

@@ -11,7 +11,7 @@
 #include "client/lib/session/connection.h"
 #include "onecopy/buffer.h"
 #include "onecopy/mapped_buffer.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::client {
 

@@ -3,7 +3,7 @@
 #include "onecopy/reasons.h"
 #include "onecopy/v1/buffer.pb.h"
 #include "proto/codec/utf8.h"
-#include "transport/os/dma_buf.h"
+#include "transport/os/memory/dma_buf.h"
 
 namespace onecopy::client {
 namespace {

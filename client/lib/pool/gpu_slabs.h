@@ -13,7 +13,7 @@
 #include "client/lib/memory/gpu_device.h"
 #include "client/lib/pool/pool_slabs.h"
 #include "client/lib/session/connection.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

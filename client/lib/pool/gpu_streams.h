@@ -14,7 +14,7 @@
 
 #include "client/lib/memory/gpu_device.h"
 #include "client/lib/pool/pool_core.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

@@ -10,7 +10,7 @@
 #include "client/lib/memory/gpu_device.h"
 #include "client/lib/pool/pool_slabs.h"
 #include "onecopy/client.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

@@ -8,7 +8,7 @@
 #include "client/lib/calls/fork_guard.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy {
 namespace {

@@ -21,7 +21,7 @@
 #include "onecopy/memory_resource.h"
 #include "onecopy/pool_statistics.h"
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "transport/core/overlap.h"
+#include "transport/core/ranges/overlap.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::client {

@@ -14,7 +14,7 @@
 #include "client/lib/ring/routes.h"
 #include "client/lib/ring/silence.h"
 #include "onecopy/transfer.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/ring/client_end.h"
 
 namespace onecopy::client {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/core/glob.h"
+#include "transport/core/base/glob.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::client {

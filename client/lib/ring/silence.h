@@ -8,7 +8,7 @@
 #include <functional>
 #include <memory>
 
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

@@ -17,7 +17,7 @@
 #include "client/lib/session/session.h"
 #include "onecopy/client.h"
 #include "onecopy/reasons.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::client {

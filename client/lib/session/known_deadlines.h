@@ -5,7 +5,7 @@
 
 #include "client/lib/calls/call_limit.h"
 #include "onecopy/transfer.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

@@ -5,7 +5,7 @@
 #include "client/lib/calls/wire.h"
 #include "client/lib/session/connection.h"
 #include "onecopy/reasons.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::client {
 

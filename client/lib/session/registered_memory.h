@@ -9,9 +9,9 @@
 
 #include "client/lib/session/session.h"
 #include "onecopy/buffer.h"
-#include "transport/core/mutex.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/base/mutex.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::client {
 

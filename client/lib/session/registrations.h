@@ -13,7 +13,7 @@
 #include "client/lib/session/session.h"
 #include "onecopy/buffer.h"
 #include "onecopy/session.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

@@ -12,8 +12,8 @@
 #include "client/lib/calls/fork_guard.h"
 #include "onecopy/reasons.h"
 #include "proto/codec/protocol.h"
-#include "transport/os/error.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/error.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::client {
 namespace {

@@ -25,7 +25,7 @@
 #include "onecopy/v1/buffer.grpc.pb.h"
 #include "onecopy/v1/node.grpc.pb.h"
 #include "onecopy/v1/transfer.grpc.pb.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

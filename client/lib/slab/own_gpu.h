@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "onecopy/result.h"
-#include "transport/core/memory.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/memory.h"
 #include "transport/shim/cuda_export.h"
 
 namespace onecopy::client {

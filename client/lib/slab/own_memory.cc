@@ -18,13 +18,13 @@
 #include "client/lib/slab/own_gpu.h"
 #include "onecopy/reasons.h"
 #include "onecopy/v1/attach.pb.h"
-#include "transport/core/scatter.h"
+#include "transport/core/ranges/scatter.h"
 #include "transport/orders/client_end.h"
-#include "transport/os/copy_bytes.h"
-#include "transport/os/fault_trap.h"
-#include "transport/os/machine.h"
-#include "transport/os/mapping.h"
-#include "transport/os/signals_blocked.h"
+#include "transport/os/machine/machine.h"
+#include "transport/os/memory/copy_bytes.h"
+#include "transport/os/memory/fault_trap.h"
+#include "transport/os/memory/mapping.h"
+#include "transport/os/threads/signals_blocked.h"
 
 namespace onecopy::client {
 namespace {

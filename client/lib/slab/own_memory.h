@@ -12,7 +12,7 @@
 #include "client/lib/attach/attach.h"
 #include "onecopy/buffer.h"
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/shim/cuda_export.h"
 
 namespace onecopy::client {

@@ -13,7 +13,7 @@
 
 #include "client/lib/session/connection.h"
 #include "client/lib/transfers/stream_orders.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

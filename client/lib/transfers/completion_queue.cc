@@ -7,9 +7,9 @@
 
 #include "client/lib/calls/fork_guard.h"
 #include "onecopy/async.h"
-#include "transport/core/mutex.h"
-#include "transport/os/error.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/base/mutex.h"
+#include "transport/os/base/error.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/futex.h"
+#include "transport/os/threads/futex.h"
 
 namespace onecopy::client {
 namespace {

@@ -9,7 +9,7 @@
 #include "client/lib/session/session.h"
 #include "client/lib/transfers/pending_transfer.h"
 #include "client/lib/transfers/transfer_call.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::client {
 

@@ -11,7 +11,7 @@
 
 #include "onecopy/async.h"
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::client {

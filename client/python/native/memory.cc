@@ -10,7 +10,7 @@
 #include "client/python/native/errors.h"
 #include "client/python/native/gil.h"
 #include "onecopy/reasons.h"
-#include "transport/os/fault_trap.h"
+#include "transport/os/memory/fault_trap.h"
 
 namespace onecopy::python {
 

@@ -17,7 +17,7 @@
 #include "client/python/native/pool.h"
 #include "client/python/native/waiting.h"
 #include "onecopy/client.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::python {
 

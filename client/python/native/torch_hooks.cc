@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "client/python/native/pool.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::python {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "client/python/native/gil.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::python {
 

@@ -15,7 +15,7 @@
 
 #include "daemon/discovery/etcd/server.h"
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::discovery {
 

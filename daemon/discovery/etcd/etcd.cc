@@ -11,8 +11,8 @@
 #include "daemon/discovery/etcd/registry.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
-#include "transport/core/mutex.h"
-#include "transport/os/machine.h"
+#include "transport/core/base/mutex.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::discovery {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::discovery {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "onecopy/reasons.h"
-#include "transport/core/name.h"
+#include "transport/core/base/name.h"
 
 namespace onecopy::discovery {
 namespace {

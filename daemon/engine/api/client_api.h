@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daemon/engine/api/types.h"
-#include "transport/core/range_groups.h"
+#include "transport/core/ranges/range_groups.h"
 
 namespace onecopy::engine {
 

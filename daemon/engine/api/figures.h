@@ -14,7 +14,7 @@
 #include "onecopy/node.h"
 #include "onecopy/status.h"
 #include "onecopy/transfer.h"
-#include "transport/core/histogram.h"
+#include "transport/core/base/histogram.h"
 
 namespace onecopy::engine {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "onecopy/result.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::engine {
 

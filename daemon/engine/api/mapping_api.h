@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "daemon/engine/api/types.h"
-#include "transport/core/import_request.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/contracts/import_request.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::engine {
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "daemon/engine/api/types.h"
-#include "transport/core/layout.h"
-#include "transport/core/link.h"
-#include "transport/core/scatter.h"
-#include "transport/core/store.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/contracts/store.h"
+#include "transport/core/ranges/layout.h"
+#include "transport/core/ranges/scatter.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

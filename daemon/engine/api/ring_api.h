@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daemon/engine/api/types.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::engine {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "daemon/engine/api/types.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::engine {
 

@@ -12,8 +12,8 @@
 #include "onecopy/node.h"
 #include "onecopy/result.h"
 #include "onecopy/transfer.h"
-#include "transport/core/uid.h"
-#include "transport/core/unique_function.h"
+#include "transport/core/base/uid.h"
+#include "transport/core/base/unique_function.h"
 
 namespace onecopy::engine {
 

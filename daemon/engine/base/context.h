@@ -10,10 +10,10 @@
 #include "daemon/engine/base/options.h"
 #include "daemon/engine/base/paces.h"
 #include "daemon/engine/base/workers.h"
-#include "transport/core/link.h"
-#include "transport/core/memory.h"
-#include "transport/core/store.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/contracts/memory.h"
+#include "transport/core/contracts/store.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "transport/core/glob.h"
+#include "transport/core/base/glob.h"
 
 namespace onecopy::engine {
 namespace {

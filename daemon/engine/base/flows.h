@@ -8,7 +8,7 @@
 
 #include "daemon/engine/base/options.h"
 #include "daemon/engine/base/owners.h"
-#include "transport/core/flow.h"
+#include "transport/core/base/flow.h"
 
 namespace onecopy::engine {
 

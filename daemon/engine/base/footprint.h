@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "daemon/engine/api/types.h"
-#include "transport/core/layout.h"
-#include "transport/core/scatter.h"
+#include "transport/core/ranges/layout.h"
+#include "transport/core/ranges/scatter.h"
 
 namespace onecopy::engine {
 

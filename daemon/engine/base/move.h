@@ -15,8 +15,8 @@
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/base/paces.h"
 #include "daemon/pipeline/chain.h"
-#include "transport/core/link.h"
-#include "transport/core/memory.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/contracts/memory.h"
 
 namespace onecopy::engine {
 

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "onecopy/reasons.h"
-#include "transport/core/name.h"
+#include "transport/core/base/name.h"
 
 namespace onecopy::engine {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "daemon/engine/api/ids.h"
 #include "onecopy/result.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 

@@ -13,7 +13,7 @@
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/base/rate_limit.h"
 #include "daemon/pipeline/pace.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

@@ -9,7 +9,7 @@
 
 #include "daemon/engine/base/context.h"
 #include "onecopy/result.h"
-#include "transport/core/region.h"
+#include "transport/core/contracts/region.h"
 
 namespace onecopy::engine {
 

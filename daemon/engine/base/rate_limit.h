@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::engine {
 

@@ -5,7 +5,7 @@
 
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/context.h"
-#include "transport/core/memory.h"
+#include "transport/core/contracts/memory.h"
 
 namespace onecopy::engine {
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "onecopy/result.h"
-#include "transport/core/import_request.h"
-#include "transport/core/region.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/contracts/import_request.h"
+#include "transport/core/contracts/region.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::engine {
 

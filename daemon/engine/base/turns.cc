@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/fair_queue.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/fair_queue.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::engine {
 namespace {

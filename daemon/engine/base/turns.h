@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "daemon/engine/base/owners.h"
-#include "transport/core/executor.h"
+#include "transport/core/base/executor.h"
 
 namespace onecopy::engine {
 

@@ -9,9 +9,9 @@
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/base/turns.h"
-#include "transport/core/mutex.h"
-#include "transport/core/region.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/region.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

@@ -6,7 +6,7 @@
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/sessions.h"
-#include "transport/core/import_request.h"
+#include "transport/core/contracts/import_request.h"
 
 namespace onecopy::engine {
 

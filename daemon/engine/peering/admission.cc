@@ -5,9 +5,9 @@
 
 #include "daemon/engine/base/names.h"
 #include "onecopy/reasons.h"
-#include "transport/core/glob.h"
-#include "transport/os/host_port.h"
-#include "transport/os/machine.h"
+#include "transport/core/base/glob.h"
+#include "transport/os/machine/machine.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::engine {
 namespace {

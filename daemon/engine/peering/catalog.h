@@ -9,7 +9,7 @@
 
 #include "daemon/engine/base/context.h"
 #include "onecopy/capability.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

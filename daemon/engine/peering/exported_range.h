@@ -6,7 +6,7 @@
 
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/context.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::engine {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "onecopy/node.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

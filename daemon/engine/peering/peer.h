@@ -13,7 +13,7 @@
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/peering/whereabouts.h"
 #include "onecopy/node.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

@@ -7,8 +7,8 @@
 #include "daemon/engine/base/names.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
-#include "transport/core/duration.h"
-#include "transport/os/machine.h"
+#include "transport/core/base/duration.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 namespace {

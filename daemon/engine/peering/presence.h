@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

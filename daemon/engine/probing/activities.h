@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "transport/core/executor.h"
+#include "transport/core/base/executor.h"
 
 namespace onecopy::engine {
 

@@ -14,7 +14,7 @@
 #include "daemon/engine/api/types.h"
 #include "daemon/plan/estimates.h"
 #include "daemon/plan/path_rate.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

@@ -10,7 +10,7 @@
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/probes.h"
 #include "daemon/plan/planner.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::engine {
 

@@ -10,7 +10,7 @@
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/probing/probe_run.h"
 #include "daemon/plan/estimates.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

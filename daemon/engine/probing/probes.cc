@@ -9,7 +9,7 @@
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 namespace {

@@ -23,8 +23,8 @@
 #include "daemon/engine/probing/probe_table.h"
 #include "daemon/engine/probing/slow_transfers.h"
 #include "daemon/plan/estimates.h"
-#include "transport/core/region.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/contracts/region.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "transport/core/link.h"
-#include "transport/core/unique_function.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/base/unique_function.h"
+#include "transport/core/contracts/link.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

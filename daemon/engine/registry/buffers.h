@@ -16,8 +16,8 @@
 #include "daemon/engine/registry/held_memory.h"
 #include "daemon/engine/registry/records.h"
 #include "daemon/engine/registry/sessions.h"
-#include "transport/core/store.h"
-#include "transport/os/machine.h"
+#include "transport/core/contracts/store.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 

@@ -9,12 +9,12 @@
 #include "daemon/engine/base/paging.h"
 #include "daemon/log/audit.h"
 #include "onecopy/reasons.h"
-#include "transport/core/file_copier.h"
-#include "transport/core/file_path.h"
-#include "transport/core/glob.h"
-#include "transport/core/store.h"
-#include "transport/os/beneath.h"
-#include "transport/os/output_beneath.h"
+#include "transport/core/base/file_path.h"
+#include "transport/core/base/glob.h"
+#include "transport/core/contracts/store.h"
+#include "transport/core/toolkit/file_copier.h"
+#include "transport/os/files/beneath.h"
+#include "transport/os/files/output_beneath.h"
 
 namespace onecopy::engine {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "daemon/engine/base/names.h"
 #include "onecopy/reasons.h"
-#include "transport/core/file_copier.h"
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
+#include "transport/core/toolkit/file_copier.h"
 
 namespace onecopy::engine {
 namespace {

@@ -6,7 +6,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/sessions.h"
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
 
 namespace onecopy::engine {
 

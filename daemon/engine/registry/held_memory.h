@@ -12,7 +12,7 @@
 #include "daemon/engine/api/holder_api.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/registry/record_texts.h"
-#include "transport/core/region.h"
+#include "transport/core/contracts/region.h"
 
 namespace onecopy::engine {
 

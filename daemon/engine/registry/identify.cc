@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/shown_namespaces.h"
+#include "transport/os/machine/shown_namespaces.h"
 
 namespace onecopy::engine {
 

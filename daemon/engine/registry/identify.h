@@ -3,9 +3,9 @@
 
 #include "daemon/engine/registry/sessions.h"
 #include "onecopy/result.h"
-#include "transport/os/namespace_names.h"
-#include "transport/os/namespaces.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/machine/namespace_names.h"
+#include "transport/os/machine/namespaces.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy::engine {
 

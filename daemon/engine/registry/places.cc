@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "transport/core/compose.h"
+#include "transport/core/ranges/compose.h"
 
 namespace onecopy::engine {
 

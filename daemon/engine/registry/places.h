@@ -2,7 +2,7 @@
 #pragma once
 
 #include "daemon/engine/registry/buffers.h"
-#include "transport/core/layout.h"
+#include "transport/core/ranges/layout.h"
 
 namespace onecopy::engine {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 namespace {

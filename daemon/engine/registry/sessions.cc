@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 namespace {

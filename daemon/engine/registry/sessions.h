@@ -12,8 +12,8 @@
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/secret_digest.h"
-#include "transport/core/import_request.h"
-#include "transport/os/closer.h"
+#include "transport/core/contracts/import_request.h"
+#include "transport/os/threads/closer.h"
 
 namespace onecopy::engine {
 

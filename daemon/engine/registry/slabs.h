@@ -7,7 +7,7 @@
 #include "daemon/engine/api/slab_api.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/registry/sessions.h"
-#include "transport/core/client_slab.h"
+#include "transport/core/contracts/client_slab.h"
 
 namespace onecopy::engine {
 

@@ -9,7 +9,7 @@
 
 #include "daemon/engine/base/footprint.h"
 #include "onecopy/reasons.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 namespace {

@@ -15,7 +15,7 @@
 #include "daemon/engine/sharing/borrowed_range.h"
 #include "daemon/log/line_limit.h"
 #include "daemon/ring/ring_thread.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::engine {
 

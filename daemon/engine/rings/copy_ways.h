@@ -7,8 +7,8 @@
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/sharing/borrowed_range.h"
-#include "transport/core/link.h"
-#include "transport/core/small_copy_route.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/contracts/small_copy_route.h"
 
 namespace onecopy::engine {
 

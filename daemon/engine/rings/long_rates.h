@@ -7,7 +7,7 @@
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/probing/rate_watch.h"
 #include "daemon/engine/transfers/transfers.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

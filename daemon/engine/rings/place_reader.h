@@ -8,8 +8,8 @@
 
 #include "daemon/pipeline/small_reader.h"
 #include "daemon/ring/ring_thread.h"
-#include "transport/core/executor.h"
-#include "transport/core/link.h"
+#include "transport/core/base/executor.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::engine {
 

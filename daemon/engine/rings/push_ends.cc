@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/engine/base/names.h"
-#include "transport/core/duration.h"
+#include "transport/core/base/duration.h"
 
 namespace onecopy::engine {
 

@@ -11,7 +11,7 @@
 #include "daemon/engine/rings/long_rates.h"
 #include "daemon/pipeline/push_message.h"
 #include "daemon/ring/errands.h"
-#include "transport/core/executor.h"
+#include "transport/core/base/executor.h"
 
 namespace onecopy::engine {
 

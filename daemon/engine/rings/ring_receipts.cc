@@ -6,7 +6,7 @@
 
 #include "daemon/engine/base/names.h"
 #include "daemon/log/log.h"
-#include "transport/core/duration.h"
+#include "transport/core/base/duration.h"
 
 namespace onecopy::engine {
 namespace {

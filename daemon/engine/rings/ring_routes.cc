@@ -12,7 +12,7 @@
 #include "daemon/pipeline/small_pushes.h"
 #include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 namespace {

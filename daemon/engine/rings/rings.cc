@@ -11,9 +11,9 @@
 #include "daemon/engine/rings/ring_shares.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
-#include "transport/os/machine.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/base/error.h"
+#include "transport/os/machine/machine.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include "daemon/engine/base/routes.h"
 #include "daemon/engine/registry/buffers.h"
 #include "onecopy/reasons.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 namespace {

@@ -6,7 +6,7 @@
 #include "daemon/engine/base/pattern.h"
 #include "daemon/engine/base/routes.h"
 #include "onecopy/reasons.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 namespace {

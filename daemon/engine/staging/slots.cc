@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/numa.h"
+#include "transport/os/machine/numa.h"
 
 namespace onecopy::engine {
 namespace {

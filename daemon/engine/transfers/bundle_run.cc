@@ -6,7 +6,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/staging/checksum.h"
 #include "onecopy/reasons.h"
-#include "transport/core/duration.h"
+#include "transport/core/base/duration.h"
 
 namespace onecopy::engine {
 namespace {

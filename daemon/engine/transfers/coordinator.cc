@@ -11,7 +11,7 @@
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/peering/forgo.h"
 #include "onecopy/reasons.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 namespace {

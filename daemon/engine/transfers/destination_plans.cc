@@ -6,8 +6,8 @@
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/registry/tickets.h"
 #include "onecopy/reasons.h"
-#include "transport/core/scatter.h"
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
+#include "transport/core/ranges/scatter.h"
 
 namespace onecopy::engine {
 namespace {

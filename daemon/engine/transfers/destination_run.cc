@@ -8,7 +8,7 @@
 #include "daemon/plan/ladder.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/core/duration.h"
+#include "transport/core/base/duration.h"
 
 namespace onecopy::engine {
 namespace {

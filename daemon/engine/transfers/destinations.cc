@@ -9,8 +9,8 @@
 #include "daemon/engine/registry/places.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
-#include "transport/core/scatter.h"
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
+#include "transport/core/ranges/scatter.h"
 
 namespace onecopy::engine {
 namespace {

@@ -8,7 +8,7 @@
 #include "daemon/engine/base/routes.h"
 #include "daemon/pipeline/places.h"
 #include "onecopy/reasons.h"
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
 
 namespace onecopy::engine {
 namespace {

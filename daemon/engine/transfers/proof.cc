@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
 
 namespace onecopy::engine {
 

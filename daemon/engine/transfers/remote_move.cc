@@ -11,9 +11,9 @@
 #include "daemon/engine/base/routes.h"
 #include "daemon/pipeline/remote_places.h"
 #include "onecopy/reasons.h"
-#include "transport/core/mutex.h"
-#include "transport/core/store.h"
-#include "transport/os/machine.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/store.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 namespace {

@@ -21,7 +21,7 @@
 #include "daemon/pipeline/slot_share.h"
 #include "daemon/plan/path.h"
 #include "daemon/plan/wire.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

@@ -12,7 +12,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/transfers/transfers.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

@@ -14,7 +14,7 @@
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
 #include "onecopy/transfer.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include "daemon/engine/base/routes.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
 
 namespace onecopy::engine {
 namespace {

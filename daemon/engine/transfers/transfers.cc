@@ -9,7 +9,7 @@
 #include "daemon/engine/base/paging.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
-#include "transport/core/duration.h"
+#include "transport/core/base/duration.h"
 
 namespace onecopy::engine {
 namespace {

@@ -16,7 +16,7 @@
 #include "daemon/engine/base/history.h"
 #include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/owners.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::engine {
 

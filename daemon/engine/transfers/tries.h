@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "onecopy/status.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
 

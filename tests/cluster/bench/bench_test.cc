@@ -12,7 +12,7 @@
 #include "tests/support/fake_cuda.h"
 #include "tests/support/fake_cufile.h"
 #include "tests/support/node.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::testing {
 namespace {

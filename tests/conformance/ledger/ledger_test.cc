@@ -11,9 +11,9 @@
 #include "tests/support/ledger.h"
 #include "tests/support/memory.h"
 #include "tests/support/temp_folder.h"
-#include "transport/core/file_copier.h"
-#include "transport/os/copy_bytes.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/toolkit/file_copier.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/copy_bytes.h"
 #include "transport/store/posix/posix_store.h"
 
 using namespace onecopy;

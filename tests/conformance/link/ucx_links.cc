@@ -1,7 +1,7 @@
 // UCX's sockets over loopback: what every machine with UCX has. What is measured elsewhere does not
 // matter here: a get over them is emulated by UCX.
 #include "tests/conformance/link/links.h"
-#include "transport/core/rdma_settings.h"
+#include "transport/core/toolkit/rdma_settings.h"
 #include "transport/link/ucx/factory.h"
 #include "transport/shim/ucx.h"
 

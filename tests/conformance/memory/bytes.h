@@ -6,7 +6,7 @@
 
 #include "onecopy/result.h"
 #include "tests/conformance/memory/subject.h"
-#include "transport/core/memory.h"
+#include "transport/core/contracts/memory.h"
 
 namespace onecopy::testing {
 

@@ -9,7 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
 #include "transport/memory/cuda/cuda_memory.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::testing {
 namespace {

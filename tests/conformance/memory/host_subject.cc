@@ -9,7 +9,7 @@
 #include "tests/conformance/memory/subject.h"
 #include "tests/support/catch.h"
 #include "transport/memory/host/host_memory.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/memory.h"
+#include "transport/core/contracts/memory.h"
 
 namespace onecopy::testing {
 

@@ -1,7 +1,7 @@
 // Memory of which a store was told that it lives long.
 #include "tests/conformance/store/store_case.h"
 #include "tests/support/catch.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/disk.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::testing {
 namespace {

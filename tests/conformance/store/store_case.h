@@ -11,7 +11,7 @@
 
 #include "tests/conformance/store/subject.h"
 #include "tests/support/memory.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::testing {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
 
 namespace onecopy::testing {
 

@@ -41,6 +41,8 @@ class Layers:
         self._present = set(files)
         text = re.sub(r"#.*", "", (self._root / "cmake/Layers.cmake").read_text())
         self._sets = {name: value.replace('""', '').split() for name, value in _SET.findall(text)}
+        self._houses = {str(pathlib.PurePath(name).parent) for name in files if name.endswith("/CMakeLists.txt")
+                        and "onecopy_rooms(" in (self._root / name).read_text()}
         self._modules = {str(pathlib.PurePath(name).parent) for name in files if name.endswith("/CMakeLists.txt")
                          and "onecopy_module(" in (self._root / name).read_text()}
 
@@ -68,11 +70,12 @@ class Layers:
         if target is None:
             if quoted:
                 return f"{include} is no file of ours"
-            if folder in ("values", "transport/core") and include not in _STANDARD:
+            if (folder == "values" or folder.startswith("transport/core/")) and include not in _STANDARD:
                 return f"{folder} may not include <{include}>: it uses the standard library only"
             return None
         allowed = [*allowed, *self._sets.get("EVERYWHERE", ())]
-        if target == folder or target in allowed or any(target.startswith(f"{one}/include") for one in allowed):
+        house = str(pathlib.PurePath(target).parent)
+        if target == folder or target in allowed or (house in self._houses and house in allowed) or any(target.startswith(f"{one}/include") for one in allowed):
             return None
         if target == f"{folder}/include":  # a library's own public headers
             return None

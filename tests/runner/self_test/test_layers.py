@@ -4,20 +4,20 @@ from self_test.planted import Planted
 
 class LayersTest(Planted):
     def test_values_and_core_use_the_standard_library_only(self):
-        for name in ("values/onecopy/size.h", "transport/core/duration.h"):
+        for name in ("values/onecopy/size.h", "transport/core/base/duration.h"):
             self.append(name, "#include <unistd.h>\n")
             self.assert_found(layers.run(self.context()), name, "standard library only")
 
     def test_values_use_nothing_of_ours_but_themselves(self):
-        self.append("values/onecopy/size.h", '#include "transport/core/duration.h"\n')
+        self.append("values/onecopy/size.h", '#include "transport/core/base/duration.h"\n')
         self.assert_found(layers.run(self.context()), "values/onecopy/size.h", "may not include")
 
     def test_core_uses_nothing_of_ours_but_values(self):
-        self.append("transport/core/duration.h", '#include "transport/os/error.h"\n')
-        self.assert_found(layers.run(self.context()), "transport/core/duration.h", "may not include")
+        self.append("transport/core/base/duration.h", '#include "transport/os/base/error.h"\n')
+        self.assert_found(layers.run(self.context()), "transport/core/base/duration.h", "may not include")
 
     def test_public_headers_use_nothing_below_the_values(self):
-        self.append("client/lib/include/onecopy/planted.h", '#include "transport/core/duration.h"\n')
+        self.append("client/lib/include/onecopy/planted.h", '#include "transport/core/base/duration.h"\n')
         self.assert_found(layers.run(self.context()), "client/lib/include/onecopy/planted.h", "may not include")
 
     def test_a_backend_does_not_include_another_of_its_kind(self):
@@ -58,9 +58,20 @@ class LayersTest(Planted):
         self.append("daemon/plan/planner.h", '#include "daemon/plan/nowhere.h"\n')
         self.assert_found(layers.run(self.context()), "daemon/plan/planner.h", "no file of ours")
 
+    def test_a_room_may_not_include_a_later_room(self):
+        self.append("transport/os/base/error.h", '#include "transport/os/sockets/acceptor.h"\n')
+        self.assert_found(layers.run(self.context()), "transport/os/base/error.h", "may not include")
+
+    def test_a_folder_of_rooms_stands_for_all_of_them(self):
+        before = layers.run(self.context())
+        self.append("daemon/config/schema.h", '#include "transport/os/files/new_file.h"\n')
+        self.assertEqual(layers.run(self.context()), before)
+        self.append("daemon/plan/planner.h", '#include "transport/os/files/new_file.h"\n')
+        self.assert_found(layers.run(self.context()), "daemon/plan/planner.h", "may not include")
+
     def test_what_the_picture_allows_is_not_found(self):
         before = layers.run(self.context())
-        self.append("transport/memory/host/factory.h", '#include "transport/os/error.h"\n')
+        self.append("transport/memory/host/factory.h", '#include "transport/os/base/error.h"\n')
         self.append("daemon/main.cc", '#include "daemon/engine/api/types.h"\n')
         self.append("client/cli/planted.h.in", "")
         self.append("client/cli/a.cc",

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tests/support/fake_cuda/state.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 // The header maps this name to the newer function, which drivers before CUDA 12.8 lack.
 #undef cuEventElapsedTime

@@ -9,7 +9,7 @@
 #include "onecopy/reasons.h"
 #include "proto/codec/status_codec.h"
 #include "tests/unit/attach/attach_rig.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 using namespace onecopy;
 using attach::Client;

@@ -19,10 +19,10 @@
 #include "proto/codec/protocol.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
-#include "transport/core/mutex.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/packet.h"
-#include "transport/os/unix_socket.h"
+#include "transport/core/base/mutex.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/sockets/unix_socket.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::attach {
 

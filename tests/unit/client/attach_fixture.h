@@ -22,8 +22,8 @@
 #include "tests/support/served_cluster.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/client/client_fixture.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/memory/mapping.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace attach_test {
 

@@ -11,7 +11,7 @@
 #include "onecopy/reasons.h"
 #include "tests/unit/client/client_fixture.h"
 #include "tests/unit/client/gpus.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace calls_test {
 using onecopy::Client;

@@ -15,7 +15,7 @@
 #include "tests/unit/client/client_fixture.h"
 #include "tests/unit/client/gpus.h"
 #include "transport/memory/process/process_memory.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 #include "transport/shim/cuda.h"
 
 namespace mapped_buffer_test {

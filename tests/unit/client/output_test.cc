@@ -5,7 +5,7 @@
 #include "client/cli/output/time.h"
 #include "client/cli/time_option.h"
 #include "tests/support/catch.h"
-#include "transport/core/exit_status.h"
+#include "transport/core/base/exit_status.h"
 
 using namespace onecopy::cli;
 using onecopy::Code;

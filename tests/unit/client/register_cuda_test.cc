@@ -14,7 +14,7 @@
 #include "tests/unit/client/client_fixture.h"
 #include "tests/unit/client/gpus.h"
 #include "transport/memory/process/process_memory.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 #include "transport/shim/cuda.h"
 
 namespace register_cuda_test {

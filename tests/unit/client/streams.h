@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "tests/support/catch.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::testing {
 

@@ -2,8 +2,8 @@
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/config/schema.h"
-#include "transport/core/name.h"
-#include "transport/os/machine.h"
+#include "transport/core/base/name.h"
+#include "transport/os/machine/machine.h"
 
 using onecopy::Code;
 using onecopy::config::Apply;

@@ -1,5 +1,5 @@
 #include "tests/support/catch.h"
-#include "transport/core/nearest.h"
+#include "transport/core/base/nearest.h"
 
 using onecopy::Nearest;
 

@@ -17,7 +17,7 @@
 #include "tests/support/process.h"
 #include "tests/support/sysfs_tree.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 using namespace onecopy;
 using namespace onecopy::cufile;

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "daemon/discovery/etcd/server.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::testing {
 

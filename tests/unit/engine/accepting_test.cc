@@ -9,8 +9,8 @@
 #include "daemon/engine/peering/connections.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/quiet_connection.h"
-#include "transport/core/mutex.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/base/mutex.h"
+#include "transport/os/threads/event_loop.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

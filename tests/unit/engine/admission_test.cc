@@ -3,7 +3,7 @@
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

@@ -6,7 +6,7 @@
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/quiet_connection.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 using namespace onecopy;
 using pipeline::Channel;

@@ -6,7 +6,7 @@
 
 #include "tests/support/process.h"
 #include "tests/unit/engine/between.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

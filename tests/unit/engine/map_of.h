@@ -12,8 +12,8 @@
 #include "google/rpc/status.pb.h"
 #include "proto/codec/status_codec.h"
 #include "tests/support/engine_cluster.h"
-#include "transport/os/mapping.h"
-#include "transport/os/packet.h"
+#include "transport/os/memory/mapping.h"
+#include "transport/os/sockets/packet.h"
 
 namespace onecopy::testing {
 

@@ -6,7 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
 #include "tests/support/quiet_connection.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 using namespace onecopy;
 using namespace onecopy::testing;

@@ -7,7 +7,7 @@
 
 #include "daemon/engine/base/rate_limit.h"
 #include "tests/support/catch.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 using namespace onecopy;
 using namespace std::chrono_literals;

@@ -7,7 +7,7 @@
 #include "daemon/engine/staging/checksum.h"
 #include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
-#include "transport/core/range_groups.h"
+#include "transport/core/ranges/range_groups.h"
 
 namespace payers_test {
 using namespace onecopy;

@@ -6,7 +6,7 @@
 #include "tests/support/engine_cluster.h"
 #include "tests/support/process.h"
 #include "tests/unit/engine/hello_only_peer.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/memory/host/factory.h"
 
 using namespace onecopy;

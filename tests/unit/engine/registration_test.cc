@@ -8,7 +8,7 @@
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
 #include "tests/support/text.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

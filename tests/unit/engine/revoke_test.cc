@@ -5,7 +5,7 @@
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/memory.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/memory.h"
 
 namespace onecopy::testing {
 

@@ -11,7 +11,7 @@
 #include "tests/support/engine_cluster.h"
 #include "tests/support/link_pair.h"
 #include "tests/support/memory.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::testing {
 

@@ -12,8 +12,8 @@
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/packet.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/packet.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy::holder {
 namespace {

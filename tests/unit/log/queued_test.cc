@@ -1,5 +1,5 @@
 #include "daemon/log/queued_output.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 #include <algorithm>
 #include <string>

@@ -7,7 +7,7 @@
 #include "onecopy/reasons.h"
 #include "tests/unit/memory_cuda/rig.h"
 #include "transport/memory/cuda/region_access.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 namespace onecopy::cuda {
 namespace {
 

@@ -8,7 +8,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
 #include "transport/memory/cuda/cuda_memory.h"
-#include "transport/os/dma_buf.h"
+#include "transport/os/memory/dma_buf.h"
 
 namespace onecopy::cuda {
 

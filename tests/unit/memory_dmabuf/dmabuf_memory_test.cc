@@ -9,7 +9,7 @@
 #include "onecopy/reasons.h"
 #include "tests/conformance/memory/bytes.h"
 #include "tests/support/catch.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::dmabuf {
 namespace {

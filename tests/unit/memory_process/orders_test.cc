@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/support/catch.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/orders/client_end.h"
 #include "transport/orders/daemon_end.h"
 

@@ -14,7 +14,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/served_cluster.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 using namespace onecopy;
 using namespace onecopy::nixl;

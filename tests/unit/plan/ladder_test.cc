@@ -1,7 +1,7 @@
 #include "daemon/plan/ladder.h"
 
 #include "tests/support/catch.h"
-#include "transport/core/glob.h"
+#include "transport/core/base/glob.h"
 
 using onecopy::MatchesGlob;
 using onecopy::plan::kLadder;

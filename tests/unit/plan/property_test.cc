@@ -5,7 +5,7 @@
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/plan/nodes.h"
-#include "transport/core/glob.h"
+#include "transport/core/base/glob.h"
 
 namespace onecopy::plan {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "onecopy/reasons.h"
 #include "tests/unit/ring/thread_rig.h"
-#include "transport/os/packet.h"
+#include "transport/os/sockets/packet.h"
 
 using namespace onecopy;
 using namespace onecopy::ring;

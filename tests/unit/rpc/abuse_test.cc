@@ -8,15 +8,15 @@
 #include <array>
 #include <csignal>
 
-#include "daemon/rpc/limits.h"
-#include "daemon/rpc/local_presenters.h"
-#include "daemon/rpc/server.h"
+#include "daemon/rpc/grpc/limits.h"
+#include "daemon/rpc/identity/local_presenters.h"
+#include "daemon/rpc/serving/server.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "onecopy/reasons.h"
 #include "tests/unit/rpc/peer_rig.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/os/host_port.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/host_port.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace abuse_test {
 using namespace onecopy;

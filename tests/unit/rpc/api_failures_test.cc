@@ -7,7 +7,7 @@
 #include "onecopy/reasons.h"
 #include "tests/unit/rpc/api_calls.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace api_failures_test {
 using namespace onecopy;

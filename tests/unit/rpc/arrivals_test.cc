@@ -1,6 +1,6 @@
 // ArrivalService: a stream that leaves nothing out, is held up by a client that does not read, and
 // ends in every case.
-#include "daemon/rpc/convert_peer.h"
+#include "daemon/rpc/convert/peer.h"
 #include "onecopy/reasons.h"
 #include "onecopy/v1/arrival.grpc.pb.h"
 #include "tests/support/sample_messages.h"

@@ -9,7 +9,7 @@
 #include "onecopy/reasons.h"
 #include "tests/unit/rpc/peer_rig.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace caps_test {
 using namespace onecopy;

@@ -1,5 +1,5 @@
 // Every kind of bad input, of clients and of peers, is refused with the name of its field.
-#include "daemon/rpc/convert_peer.h"
+#include "daemon/rpc/convert/peer.h"
 
 #include "onecopy/reasons.h"
 #include "tests/unit/rpc/samples.h"

@@ -1,5 +1,5 @@
 // Conversions by themselves: every field there and back.
-#include "daemon/rpc/convert_peer.h"
+#include "daemon/rpc/convert/peer.h"
 
 #include "onecopy/reasons.h"
 #include "tests/unit/rpc/samples.h"

@@ -1,9 +1,9 @@
-#include "daemon/rpc/decoded_bytes.h"
+#include "daemon/rpc/serving/decoded_bytes.h"
 
 #include <string>
 
-#include "daemon/rpc/charged.h"
-#include "daemon/rpc/received.h"
+#include "daemon/rpc/serving/charged.h"
+#include "daemon/rpc/serving/received.h"
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
 #include "onecopy/v1/transfer.pb.h"

@@ -1,5 +1,5 @@
 // Doors of a server: who gets one, and for how long it stays theirs.
-#include "daemon/rpc/doors.h"
+#include "daemon/rpc/identity/doors.h"
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"

@@ -1,4 +1,4 @@
-#include "daemon/rpc/grpc_log.h"
+#include "daemon/rpc/grpc/grpc_log.h"
 
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>

@@ -1,5 +1,5 @@
 // How gRPC words failures, and what they are about.
-#include "daemon/rpc/grpc_status.h"
+#include "daemon/rpc/grpc/grpc_status.h"
 
 #include "tests/support/catch.h"
 

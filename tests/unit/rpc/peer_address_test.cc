@@ -1,4 +1,4 @@
-#include "daemon/rpc/peer_address.h"
+#include "daemon/rpc/identity/peer_address.h"
 
 #include "tests/support/catch.h"
 

@@ -8,7 +8,7 @@
 #include "onecopy/reasons.h"
 #include "tests/unit/rpc/peer_rig.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace peer_failure_test {
 using namespace onecopy;

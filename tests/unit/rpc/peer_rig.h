@@ -8,9 +8,9 @@
 #include <optional>
 #include <thread>
 
-#include "daemon/rpc/dialer.h"
+#include "daemon/rpc/outgoing/dialer.h"
 #include "tests/unit/rpc/rpc_rig.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::rpc {
 

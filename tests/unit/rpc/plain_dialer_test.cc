@@ -1,5 +1,5 @@
 // Connections without TLS to a name that has several addresses.
-#include "daemon/rpc/plain_dialer.h"
+#include "daemon/rpc/outgoing/plain_dialer.h"
 
 #include <poll.h>
 #include <sys/socket.h>

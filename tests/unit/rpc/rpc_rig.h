@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "daemon/engine/registry/sessions.h"
-#include "daemon/rpc/api_server.h"
-#include "daemon/rpc/grpc_status.h"
-#include "daemon/rpc/peer_server.h"
+#include "daemon/rpc/grpc/grpc_status.h"
+#include "daemon/rpc/serving/api_server.h"
+#include "daemon/rpc/serving/peer_server.h"
 #include "onecopy/v1/buffer.grpc.pb.h"
 #include "onecopy/v1/node.grpc.pb.h"
 #include "onecopy/v1/peer.grpc.pb.h"
@@ -23,8 +23,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/rpc/fake_apis.h"
-#include "transport/core/mutex.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/base/mutex.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::rpc {
 

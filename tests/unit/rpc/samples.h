@@ -1,7 +1,7 @@
 // Messages and values in which every field says something.
 #pragma once
 
-#include "daemon/rpc/convert_peer.h"
+#include "daemon/rpc/convert/peer.h"
 #include "tests/support/catch.h"
 #include "tests/support/fill_message.h"
 #include "tests/support/sample_messages.h"

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/copy_bytes.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/copy_bytes.h"
+#include "transport/os/memory/mapping.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::testing {
 namespace {

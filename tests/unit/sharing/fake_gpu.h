@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/memory.h"
+#include "transport/core/contracts/memory.h"
 
 namespace onecopy::testing {
 

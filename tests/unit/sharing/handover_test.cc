@@ -9,8 +9,8 @@
 #include "daemon/handover/server.h"
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/memory/mapping.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy::handover {
 namespace {

@@ -12,7 +12,7 @@
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
 #include "tests/unit/sharing/gpu_rig.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/unix_socket.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

@@ -15,7 +15,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/event.h"
 #include "tests/support/memory.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 #include "transport/store/posix/drive_places.h"
 #include "transport/store/posix/posix_file.h"
 #include "transport/store/posix/posix_store.h"

@@ -14,8 +14,8 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/numa.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/machine/numa.h"
 #include "transport/store/posix/lanes.h"
 
 using namespace onecopy;

@@ -16,7 +16,7 @@
 #include "tests/support/memory.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/store/kernel_refusals.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 #include "transport/store/posix/drive_places.h"
 #include "transport/store/posix/posix_file.h"
 

@@ -14,7 +14,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/unit/store/kernel_refusals.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 using namespace onecopy;
 using namespace onecopy::posix;

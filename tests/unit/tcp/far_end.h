@@ -10,7 +10,7 @@
 #include "tests/support/catch.h"
 #include "transport/link/tcp/connection.h"
 #include "transport/link/tcp/frame.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::testing {
 

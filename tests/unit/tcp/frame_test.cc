@@ -6,7 +6,7 @@
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 using namespace onecopy;
 using namespace onecopy::tcp;

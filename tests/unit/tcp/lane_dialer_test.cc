@@ -20,7 +20,7 @@
 #include "transport/link/tcp/frame.h"
 #include "transport/link/tcp/greeting.h"
 #include "transport/link/tcp/lane_dialer.h"
-#include "transport/os/acceptor.h"
+#include "transport/os/sockets/acceptor.h"
 
 using namespace onecopy;
 using namespace onecopy::tcp;

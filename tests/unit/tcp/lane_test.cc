@@ -16,7 +16,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
 #include "tests/unit/tcp/far_end.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 using namespace onecopy;
 using namespace onecopy::tcp;

@@ -13,8 +13,8 @@
 #include "tests/support/link_pair.h"
 #include "tests/support/memory.h"
 #include "transport/link/tcp/factory.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
+#include "transport/os/threads/event_loop.h"
 
 using namespace onecopy;
 using namespace onecopy::tcp;

@@ -10,7 +10,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/certificates.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 #include "transport/tls/handshake.h"
 
 namespace onecopy::testing {

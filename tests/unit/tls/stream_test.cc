@@ -11,7 +11,7 @@
 
 #include "tests/support/memory.h"
 #include "tests/unit/tls/ends.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 #include "transport/tls/kernel_tls.h"
 
 using namespace onecopy;

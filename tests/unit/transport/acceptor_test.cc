@@ -1,4 +1,4 @@
-#include "transport/os/acceptor.h"
+#include "transport/os/sockets/acceptor.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -13,7 +13,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/unix_socket.h"
 
 using namespace onecopy;
 using onecopy::testing::TempFolder;

@@ -1,5 +1,5 @@
 // Files below a folder, read and written, and what is not below it.
-#include "transport/os/beneath.h"
+#include "transport/os/files/beneath.h"
 
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -16,7 +16,7 @@
 #include "tests/support/failing_calls.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/output_beneath.h"
+#include "transport/os/files/output_beneath.h"
 
 namespace onecopy::os {
 namespace {

@@ -1,5 +1,5 @@
 // Limits of control groups, read from trees as kernels show them.
-#include "transport/os/cgroup.h"
+#include "transport/os/machine/cgroup.h"
 
 #include <filesystem>
 #include <fstream>

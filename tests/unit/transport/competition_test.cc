@@ -1,4 +1,4 @@
-#include "transport/core/competition.h"
+#include "transport/core/base/competition.h"
 
 #include "tests/support/catch.h"
 

@@ -1,4 +1,4 @@
-#include "transport/core/compose.h"
+#include "transport/core/ranges/compose.h"
 
 #include <random>
 

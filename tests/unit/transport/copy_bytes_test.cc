@@ -1,4 +1,4 @@
-#include "transport/os/copy_bytes.h"
+#include "transport/os/memory/copy_bytes.h"
 
 #include <numeric>
 #include <vector>

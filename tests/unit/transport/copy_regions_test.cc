@@ -1,5 +1,5 @@
 // Copies between memories of which a part is gone, or was never there.
-#include "transport/os/copy_regions.h"
+#include "transport/os/memory/copy_regions.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"

@@ -1,5 +1,5 @@
 // Threads that copy in turns by whose bytes they are.
-#include "transport/os/copy_threads.h"
+#include "transport/os/memory/copy_threads.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,12 +1,12 @@
 // A real dma-buf is looked at in tests/rdma (udmabuf) and tests/gpu.
-#include "transport/os/dma_buf.h"
+#include "transport/os/memory/dma_buf.h"
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::os {
 namespace {

@@ -1,12 +1,12 @@
 // Drives of machines that are not here, behind partitions, arrays and paths.
-#include "transport/os/drives.h"
+#include "transport/os/machine/drives.h"
 
 #include <sys/sysmacros.h>
 
 #include "tests/support/catch.h"
 #include "tests/support/sysfs_tree.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/numa.h"
+#include "transport/os/machine/numa.h"
 
 using namespace onecopy;
 using namespace onecopy::testing;

@@ -1,4 +1,4 @@
-#include "transport/core/duration.h"
+#include "transport/core/base/duration.h"
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"

@@ -1,4 +1,4 @@
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 #include <sys/epoll.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "transport/core/fair_queue.h"
+#include "transport/core/base/fair_queue.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // Mappings whose pages are gone, and what becomes of whoever touches them.
-#include "transport/os/fault_guard.h"
+#include "transport/os/memory/fault_guard.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -12,7 +12,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 using namespace onecopy;
 

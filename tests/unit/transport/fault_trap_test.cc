@@ -1,6 +1,6 @@
 // Memory of others that loses its pages while it is touched, beside handlers of SIGBUS that others
 // have.
-#include "transport/os/fault_trap.h"
+#include "transport/os/memory/fault_trap.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -14,10 +14,10 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
-#include "transport/os/bus_signals.h"
-#include "transport/os/fault_guard.h"
-#include "transport/os/mapping.h"
-#include "transport/os/signals_blocked.h"
+#include "transport/os/memory/bus_signals.h"
+#include "transport/os/memory/fault_guard.h"
+#include "transport/os/memory/mapping.h"
+#include "transport/os/threads/signals_blocked.h"
 
 using namespace onecopy;
 

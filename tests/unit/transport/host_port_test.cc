@@ -1,10 +1,10 @@
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 #include <poll.h>
 #include <sys/socket.h>
 
 #include "tests/support/catch.h"
-#include "transport/os/silence.h"
+#include "transport/os/sockets/silence.h"
 
 using onecopy::os::HostPort;
 using onecopy::os::IsLoopback;

@@ -1,4 +1,4 @@
-#include "transport/core/layout.h"
+#include "transport/core/ranges/layout.h"
 
 #include <algorithm>
 #include <limits>

@@ -5,8 +5,8 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/quiet_connection.h"
-#include "transport/core/open_connections.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/toolkit/open_connections.h"
+#include "transport/os/threads/event_loop.h"
 
 using namespace onecopy;
 

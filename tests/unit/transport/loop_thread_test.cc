@@ -10,7 +10,7 @@
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 using namespace onecopy;
 

@@ -1,4 +1,4 @@
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 #include <unistd.h>
 

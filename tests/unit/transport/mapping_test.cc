@@ -1,4 +1,4 @@
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 #include <fcntl.h>
 #include <unistd.h>

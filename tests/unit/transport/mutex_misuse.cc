@@ -1,6 +1,6 @@
 // What clang must refuse, one MISUSE at a time; without any of them it must take this
 // (cmake/MustNotCompile.cmake).
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 
 #include <array>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "transport/core/name.h"
+#include "transport/core/base/name.h"
 
 #include <string>
 

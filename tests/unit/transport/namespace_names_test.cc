@@ -1,5 +1,5 @@
 // Names of namespaces: the same for the same, and never given twice.
-#include "transport/os/namespace_names.h"
+#include "transport/os/machine/namespace_names.h"
 
 #include <fcntl.h>
 

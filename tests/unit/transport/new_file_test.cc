@@ -1,5 +1,5 @@
 // What a file that replaces another takes over, and what is left where none is committed.
-#include "transport/os/new_file.h"
+#include "transport/os/files/new_file.h"
 
 #include <fcntl.h>
 #include <grp.h>

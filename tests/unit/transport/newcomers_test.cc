@@ -1,4 +1,4 @@
-#include "transport/os/newcomers.h"
+#include "transport/os/sockets/newcomers.h"
 
 #include <string>
 #include <vector>

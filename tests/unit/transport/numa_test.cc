@@ -1,4 +1,4 @@
-#include "transport/os/numa.h"
+#include "transport/os/machine/numa.h"
 
 #include <linux/mempolicy.h>
 #include <sched.h>
@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tests/support/catch.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 using namespace onecopy;
 

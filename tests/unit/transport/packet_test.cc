@@ -1,4 +1,4 @@
-#include "transport/os/packet.h"
+#include "transport/os/sockets/packet.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

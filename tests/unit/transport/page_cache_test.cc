@@ -1,5 +1,5 @@
 // What is said of a file's pages, and by whom nothing is.
-#include "transport/os/page_cache.h"
+#include "transport/os/files/page_cache.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 using namespace onecopy;
 using namespace onecopy::testing;

@@ -1,5 +1,5 @@
 // Folders of other users on a path.
-#include "transport/os/path_owners.h"
+#include "transport/os/files/path_owners.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

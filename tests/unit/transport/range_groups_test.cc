@@ -1,5 +1,5 @@
 // The ranges of a request, by pair of buffers.
-#include "transport/core/range_groups.h"
+#include "transport/core/ranges/range_groups.h"
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"

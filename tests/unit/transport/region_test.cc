@@ -1,5 +1,5 @@
 // Memory of which it is known that nothing is known.
-#include "transport/core/region.h"
+#include "transport/core/contracts/region.h"
 
 #include <array>
 

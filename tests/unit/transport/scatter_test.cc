@@ -1,4 +1,4 @@
-#include "transport/core/scatter.h"
+#include "transport/core/ranges/scatter.h"
 
 #include <algorithm>
 #include <random>

@@ -1,5 +1,5 @@
 // Whose namespaces a process can show, and whose it cannot.
-#include "transport/os/shown_namespaces.h"
+#include "transport/os/machine/shown_namespaces.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // Who holds a TCP socket, found without a look at every process.
-#include "transport/os/socket_mark.h"
+#include "transport/os/sockets/socket_mark.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "tests/support/catch.h"
-#include "transport/os/host_port.h"
-#include "transport/os/namespaces.h"
-#include "transport/os/socket_owner.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/machine/namespaces.h"
+#include "transport/os/sockets/host_port.h"
+#include "transport/os/sockets/socket_owner.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace socket_mark_test {
 using namespace onecopy;

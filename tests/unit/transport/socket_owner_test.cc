@@ -1,4 +1,4 @@
-#include "transport/os/socket_owner.h"
+#include "transport/os/sockets/socket_owner.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 #include <csignal>
 
 #include "tests/support/catch.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 using namespace onecopy;
 

@@ -1,4 +1,4 @@
-#include "transport/core/step.h"
+#include "transport/core/contracts/step.h"
 
 #include "tests/support/catch.h"
 

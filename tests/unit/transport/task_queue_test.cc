@@ -1,4 +1,4 @@
-#include "transport/core/task_queue.h"
+#include "transport/core/base/task_queue.h"
 
 #include <algorithm>
 #include <array>

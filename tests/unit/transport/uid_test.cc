@@ -1,5 +1,5 @@
 // Uids, and the names of namespaces that go with them.
-#include "transport/core/uid.h"
+#include "transport/core/base/uid.h"
 
 #include "tests/support/catch.h"
 

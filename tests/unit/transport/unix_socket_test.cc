@@ -1,4 +1,4 @@
-#include "transport/os/unix_socket.h"
+#include "transport/os/sockets/unix_socket.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/socket_owner.h"
+#include "transport/os/sockets/socket_owner.h"
 
 using namespace onecopy;
 using onecopy::testing::TempFolder;

@@ -1,4 +1,4 @@
-#include "transport/core/zero_runs.h"
+#include "transport/core/ranges/zero_runs.h"
 
 #include <algorithm>
 #include <random>

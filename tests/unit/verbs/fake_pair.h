@@ -11,7 +11,7 @@
 #include "tests/support/fake_verbs/fake_verbs.h"
 #include "tests/support/link_pair.h"
 #include "tests/support/test_library.h"
-#include "transport/core/rdma_settings.h"
+#include "transport/core/toolkit/rdma_settings.h"
 #include "transport/link/verbs/factory.h"
 
 namespace onecopy::testing {

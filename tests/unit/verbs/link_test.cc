@@ -3,10 +3,10 @@
 
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/rdma_settings.h"
+#include "transport/core/toolkit/rdma_settings.h"
 #include "transport/link/verbs/device.h"
 #include "transport/link/verbs/factory.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 using namespace onecopy;
 

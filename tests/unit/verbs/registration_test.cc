@@ -7,7 +7,7 @@
 
 #include "tests/support/memory.h"
 #include "tests/unit/verbs/fake_pair.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
 
 using namespace onecopy;
 using namespace onecopy::testing;

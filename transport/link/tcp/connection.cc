@@ -7,8 +7,8 @@
 
 #include "onecopy/reasons.h"
 #include "transport/link/tcp/encryption.h"
-#include "transport/os/host_port.h"
-#include "transport/os/silence.h"
+#include "transport/os/sockets/host_port.h"
+#include "transport/os/sockets/silence.h"
 
 namespace onecopy::tcp {
 namespace {

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/link_connection.h"
+#include "transport/core/toolkit/link_connection.h"
 #include "transport/link/tcp/connection_options.h"
 #include "transport/link/tcp/exports.h"
 #include "transport/link/tcp/lane.h"
 #include "transport/link/tcp/reads.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::tcp {
 

@@ -4,7 +4,7 @@
 
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::tcp {
 

@@ -6,9 +6,9 @@
 #include <unordered_map>
 
 #include "onecopy/result.h"
-#include "transport/core/executor.h"
-#include "transport/core/mutex.h"
-#include "transport/core/region.h"
+#include "transport/core/base/executor.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/region.h"
 
 namespace onecopy::tcp {
 

@@ -4,7 +4,7 @@
 
 #include "onecopy/reasons.h"
 #include "transport/link/tcp/tcp_link.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 #include "transport/tls/kernel_tls.h"
 
 namespace onecopy::tcp {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::tcp {
 namespace {

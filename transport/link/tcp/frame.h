@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "onecopy/result.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
 
 namespace onecopy::tcp {
 

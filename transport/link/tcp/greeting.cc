@@ -8,8 +8,8 @@
 #include <cerrno>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
-#include "transport/os/silence.h"
+#include "transport/os/base/error.h"
+#include "transport/os/sockets/silence.h"
 
 namespace onecopy::tcp {
 namespace {

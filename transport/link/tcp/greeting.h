@@ -10,8 +10,8 @@
 #include "transport/link/tcp/encryption.h"
 #include "transport/link/tcp/frame.h"
 #include "transport/link/tcp/lane_socket.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::tcp {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/core/link.h"
-#include "transport/os/error.h"
+#include "transport/core/contracts/link.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::tcp {
 namespace {

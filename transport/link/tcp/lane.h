@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "onecopy/result.h"
-#include "transport/core/region.h"
+#include "transport/core/contracts/region.h"
 #include "transport/link/tcp/exports.h"
 #include "transport/link/tcp/frame.h"
 #include "transport/link/tcp/lane_socket.h"
 #include "transport/link/tcp/zero_copy.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::tcp {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/own_addresses.h"
+#include "transport/os/sockets/own_addresses.h"
 
 namespace onecopy::tcp {
 namespace {

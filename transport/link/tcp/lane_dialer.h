@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 #include "transport/link/tcp/connection.h"
 #include "transport/link/tcp/frame.h"
 #include "transport/link/tcp/greeting.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/host_port.h"
+#include "transport/os/sockets/host_port.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::tcp {
 

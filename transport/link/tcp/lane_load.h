@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::tcp {
 

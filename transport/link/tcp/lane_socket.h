@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 #include "transport/tls/stream.h"
 
 namespace onecopy::tcp {

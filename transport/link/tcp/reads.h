@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/competition.h"
-#include "transport/core/fair_queue.h"
-#include "transport/core/link.h"
+#include "transport/core/base/competition.h"
+#include "transport/core/base/fair_queue.h"
+#include "transport/core/contracts/link.h"
 #include "transport/link/tcp/connection_options.h"
 #include "transport/link/tcp/frame.h"
 #include "transport/link/tcp/lane.h"

@@ -6,8 +6,8 @@
 
 #include "onecopy/reasons.h"
 #include "transport/link/tcp/greeting.h"
-#include "transport/os/machine.h"
-#include "transport/os/socket_owner.h"
+#include "transport/os/machine/machine.h"
+#include "transport/os/sockets/socket_owner.h"
 
 namespace onecopy::tcp {
 namespace {

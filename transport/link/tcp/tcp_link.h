@@ -12,17 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/link.h"
-#include "transport/core/mutex.h"
-#include "transport/core/open_connections.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/toolkit/open_connections.h"
 #include "transport/link/tcp/connection.h"
 #include "transport/link/tcp/encryption.h"
 #include "transport/link/tcp/frame.h"
 #include "transport/link/tcp/lane_dialer.h"
-#include "transport/os/acceptor.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/host_port.h"
-#include "transport/os/newcomers.h"
+#include "transport/os/sockets/acceptor.h"
+#include "transport/os/sockets/host_port.h"
+#include "transport/os/sockets/newcomers.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::tcp {
 

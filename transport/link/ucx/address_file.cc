@@ -9,7 +9,7 @@
 
 #include "onecopy/reasons.h"
 #include "transport/link/ucx/offer.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::ucx {
 namespace {

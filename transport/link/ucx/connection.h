@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/link_connection.h"
+#include "transport/core/toolkit/link_connection.h"
 #include "transport/link/ucx/dialogue.h"
 #include "transport/link/ucx/exports.h"
 #include "transport/link/ucx/reads.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/core/rdma_settings.h"
+#include "transport/core/toolkit/rdma_settings.h"
 #include "transport/link/ucx/protocol.h"
 
 namespace onecopy::ucx {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
-#include "transport/core/region.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/region.h"
 #include "transport/link/ucx/gpu_contexts.h"
 #include "transport/link/ucx/resources.h"
 #include "transport/shim/ucx.h"

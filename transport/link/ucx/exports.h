@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 #include "transport/link/ucx/dialogue.h"
 
 namespace onecopy::ucx {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "transport/link/ucx/ucx_link.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::ucx {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::ucx {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/core/step.h"
+#include "transport/core/contracts/step.h"
 
 namespace onecopy::ucx {
 

@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "transport/core/fair_queue.h"
-#include "transport/core/link.h"
+#include "transport/core/base/fair_queue.h"
+#include "transport/core/contracts/link.h"
 #include "transport/link/ucx/dialogue.h"
 #include "transport/link/ucx/protocol.h"
 

@@ -8,7 +8,7 @@
 
 #include "onecopy/reasons.h"
 #include "transport/link/ucx/address_file.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 extern char** environ;
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/link.h"
-#include "transport/core/open_connections.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/toolkit/open_connections.h"
 #include "transport/link/ucx/connection.h"
 #include "transport/link/ucx/context.h"
 #include "transport/link/ucx/trust.h"

@@ -12,7 +12,7 @@
 
 #include "transport/link/ucx/context.h"
 #include "transport/link/ucx/message.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::ucx {
 

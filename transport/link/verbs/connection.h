@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "onecopy/reasons.h"
-#include "transport/core/link_connection.h"
+#include "transport/core/toolkit/link_connection.h"
 #include "transport/link/verbs/control_channel.h"
 #include "transport/link/verbs/exports.h"
 #include "transport/link/verbs/lanes.h"

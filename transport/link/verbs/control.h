@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 
 namespace onecopy::verbs {
 

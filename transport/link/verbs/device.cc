@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/core/rdma_settings.h"
-#include "transport/os/error.h"
-#include "transport/os/machine.h"
+#include "transport/core/toolkit/rdma_settings.h"
+#include "transport/os/base/error.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::verbs {
 namespace {

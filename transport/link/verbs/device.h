@@ -11,7 +11,7 @@
 
 #include "onecopy/capability.h"
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/link/verbs/gid.h"
 #include "transport/link/verbs/options.h"
 #include "transport/shim/verbs.h"

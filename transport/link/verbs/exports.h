@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 #include "transport/link/verbs/control_channel.h"
 #include "transport/link/verbs/lanes.h"
 #include "transport/link/verbs/leases.h"

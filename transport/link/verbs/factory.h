@@ -1,7 +1,7 @@
 // The verbs link's entry in the list of backends.
 #pragma once
 
-#include "transport/core/backend.h"
+#include "transport/core/contracts/backend.h"
 
 namespace onecopy::verbs {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::verbs {
 namespace {

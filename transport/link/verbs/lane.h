@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/fair_queue.h"
-#include "transport/core/link.h"
+#include "transport/core/base/fair_queue.h"
+#include "transport/core/contracts/link.h"
 #include "transport/link/verbs/device.h"
 #include "transport/link/verbs/offer.h"
 #include "transport/link/verbs/progress.h"

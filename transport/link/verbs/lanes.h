@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/connection_home.h"
+#include "transport/core/toolkit/connection_home.h"
 #include "transport/link/verbs/control_channel.h"
 #include "transport/link/verbs/lane.h"
 #include "transport/link/verbs/offer.h"

@@ -13,8 +13,8 @@
 
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/os/error.h"
-#include "transport/os/machine.h"
+#include "transport/os/base/error.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::verbs {
 namespace {

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "transport/core/link.h"
-#include "transport/core/mutex.h"
-#include "transport/core/region.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/contracts/region.h"
 #include "transport/link/verbs/device.h"
 
 namespace onecopy::verbs {

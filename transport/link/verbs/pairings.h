@@ -5,8 +5,8 @@
 #include <string>
 #include <tuple>
 
-#include "transport/core/mutex.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/base/mutex.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::verbs {
 

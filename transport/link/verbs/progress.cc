@@ -7,7 +7,7 @@
 #include <array>
 #include <cerrno>
 
-#include "transport/os/numa.h"
+#include "transport/os/machine/numa.h"
 
 namespace onecopy::verbs {
 namespace {

@@ -14,8 +14,8 @@
 #include "transport/link/verbs/control.h"
 #include "transport/link/verbs/device.h"
 #include "transport/link/verbs/memory_region.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/mapping.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::verbs {
 

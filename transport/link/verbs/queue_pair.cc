@@ -8,8 +8,8 @@
 
 #include "onecopy/reasons.h"
 #include "transport/link/verbs/wire.h"
-#include "transport/os/error.h"
-#include "transport/os/machine.h"
+#include "transport/os/base/error.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::verbs {
 namespace {

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "transport/core/link.h"
+#include "transport/core/contracts/link.h"
 #include "transport/link/verbs/control_channel.h"
 #include "transport/link/verbs/lanes.h"
 #include "transport/link/verbs/memory_region.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/link.h"
-#include "transport/core/mutex.h"
-#include "transport/core/open_connections.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/link.h"
+#include "transport/core/toolkit/open_connections.h"
 #include "transport/link/verbs/connection.h"
 #include "transport/link/verbs/device.h"
 #include "transport/link/verbs/leases.h"

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/competition.h"
-#include "transport/core/fair_queue.h"
-#include "transport/core/memory.h"
+#include "transport/core/base/competition.h"
+#include "transport/core/base/fair_queue.h"
+#include "transport/core/contracts/memory.h"
 #include "transport/memory/cuda/copy_stream.h"
 #include "transport/memory/cuda/scatter_kernel.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::cuda {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/memory.h"
+#include "transport/core/contracts/memory.h"
 #include "transport/memory/cuda/copier.h"
 #include "transport/memory/cuda/gpu.h"
 #include "transport/memory/cuda/one_pass.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/memory/cuda/tiling.h"
 
 namespace onecopy::cuda {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/core/scatter.h"
+#include "transport/core/ranges/scatter.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::cuda {

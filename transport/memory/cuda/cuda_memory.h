@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/memory.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/memory.h"
 #include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/gpu.h"
 #include "transport/memory/cuda/gpu_info.h"
@@ -19,7 +19,7 @@
 #include "transport/memory/cuda/peer_aliases.h"
 #include "transport/memory/cuda/polled_lane.h"
 #include "transport/memory/cuda/vmm.h"
-#include "transport/os/dma_buf.h"
+#include "transport/os/memory/dma_buf.h"
 
 namespace onecopy::cuda {
 

@@ -1,7 +1,7 @@
 // Memory of NVIDIA GPUs as a backend of the daemon.
 #pragma once
 
-#include "transport/core/backend.h"
+#include "transport/core/contracts/backend.h"
 
 namespace onecopy::cuda {
 

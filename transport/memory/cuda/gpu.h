@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/memory/cuda/copier.h"
 #include "transport/memory/cuda/gpu_info.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::cuda {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
-#include "transport/core/region.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/region.h"
 #include "transport/memory/cuda/gpu.h"
 
 namespace onecopy::cuda {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/memory/cuda/gpu.h"
 
 namespace onecopy::cuda {

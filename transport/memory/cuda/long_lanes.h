@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/memory/cuda/gpu.h"
 #include "transport/memory/cuda/polled_lane.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "onecopy/result.h"
-#include "transport/core/small_copy_route.h"
+#include "transport/core/contracts/small_copy_route.h"
 #include "transport/memory/cuda/copy_stream.h"
 #include "transport/memory/cuda/gpu.h"
 #include "transport/memory/cuda/scatter_kernel.h"

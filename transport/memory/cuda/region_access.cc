@@ -7,7 +7,7 @@
 
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 #include "transport/shim/cuda_export.h"
 
 namespace onecopy::cuda {

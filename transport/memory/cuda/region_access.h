@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/import_request.h"
-#include "transport/core/region.h"
+#include "transport/core/contracts/import_request.h"
+#include "transport/core/contracts/region.h"
 #include "transport/memory/cuda/gpu.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::cuda {
 

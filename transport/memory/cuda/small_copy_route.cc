@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/scatter.h"
+#include "transport/core/ranges/scatter.h"
 
 namespace onecopy::cuda {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/small_copy_route.h"
+#include "transport/core/contracts/small_copy_route.h"
 #include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/polled_lane.h"
 

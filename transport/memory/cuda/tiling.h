@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "transport/core/scatter.h"
-#include "transport/core/small_copy_route.h"
+#include "transport/core/contracts/small_copy_route.h"
+#include "transport/core/ranges/scatter.h"
 #include "transport/memory/cuda/scatter_tile.h"
 
 namespace onecopy::cuda {

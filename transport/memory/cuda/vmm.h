@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "onecopy/result.h"
-#include "transport/core/import_request.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/import_request.h"
 #include "transport/memory/cuda/gpu.h"
 
 namespace onecopy::cuda {

@@ -1,6 +1,6 @@
 #include "transport/memory/dmabuf/copy_route.h"
 
-#include "transport/os/copy_regions.h"
+#include "transport/os/memory/copy_regions.h"
 
 namespace onecopy::dmabuf {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/memory.h"
+#include "transport/core/contracts/memory.h"
 #include "transport/memory/dmabuf/imported.h"
-#include "transport/os/copy_threads.h"
+#include "transport/os/memory/copy_threads.h"
 
 namespace onecopy::dmabuf {
 

@@ -7,7 +7,7 @@
 
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::dmabuf {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/memory.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/memory.h"
 #include "transport/memory/dmabuf/copy_route.h"
 #include "transport/memory/dmabuf/imported.h"
-#include "transport/os/dma_buf.h"
+#include "transport/os/memory/dma_buf.h"
 
 namespace onecopy::dmabuf {
 

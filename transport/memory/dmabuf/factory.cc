@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "transport/memory/dmabuf/dmabuf_memory.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::dmabuf {
 namespace {

@@ -6,11 +6,11 @@
 #include <memory>
 
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
-#include "transport/core/region.h"
-#include "transport/os/fault_guard.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/region.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/memory/fault_guard.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::dmabuf {
 

@@ -12,7 +12,7 @@
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::host {
 namespace {

@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "onecopy/result.h"
-#include "transport/core/backing.h"
-#include "transport/core/import_request.h"
+#include "transport/core/contracts/backing.h"
+#include "transport/core/contracts/import_request.h"
 #include "transport/memory/host/promises.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::host {
 

@@ -1,7 +1,7 @@
 #include "transport/memory/host/copy_route.h"
 
-#include "transport/core/scatter.h"
-#include "transport/os/copy_regions.h"
+#include "transport/core/ranges/scatter.h"
+#include "transport/os/memory/copy_regions.h"
 
 namespace onecopy::host {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/memory.h"
-#include "transport/os/copy_threads.h"
+#include "transport/core/contracts/memory.h"
+#include "transport/os/memory/copy_threads.h"
 
 namespace onecopy::host {
 

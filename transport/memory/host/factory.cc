@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "transport/memory/host/host_memory.h"
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 
 namespace onecopy::host {
 namespace {

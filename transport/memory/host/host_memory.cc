@@ -10,11 +10,11 @@
 #include "transport/memory/host/copy_route.h"
 #include "transport/memory/host/own_file.h"
 #include "transport/memory/host/small_copy_route.h"
-#include "transport/os/error.h"
-#include "transport/os/fault_guard.h"
-#include "transport/os/machine.h"
-#include "transport/os/mapping.h"
-#include "transport/os/numa.h"
+#include "transport/os/base/error.h"
+#include "transport/os/machine/machine.h"
+#include "transport/os/machine/numa.h"
+#include "transport/os/memory/fault_guard.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::host {
 HostMemory::HostMemory(std::string node, unsigned threads)

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/memory.h"
+#include "transport/core/contracts/memory.h"
 #include "transport/memory/host/promises.h"
-#include "transport/os/copy_threads.h"
-#include "transport/os/mapping.h"
+#include "transport/os/memory/copy_threads.h"
+#include "transport/os/memory/mapping.h"
 
 namespace onecopy::host {
 

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::host {
 

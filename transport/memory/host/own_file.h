@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "onecopy/result.h"
-#include "transport/core/import_request.h"
-#include "transport/os/unique_fd.h"
+#include "transport/core/contracts/import_request.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::host {
 

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/scatter.h"
-#include "transport/os/copy_bytes.h"
-#include "transport/os/copy_regions.h"
+#include "transport/core/ranges/scatter.h"
+#include "transport/os/memory/copy_bytes.h"
+#include "transport/os/memory/copy_regions.h"
 
 namespace onecopy::host {
 namespace {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/region.h"
-#include "transport/core/small_copy_route.h"
+#include "transport/core/contracts/region.h"
+#include "transport/core/contracts/small_copy_route.h"
 
 namespace onecopy::host {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "transport/core/memory.h"
+#include "transport/core/contracts/memory.h"
 #include "transport/memory/process/slab.h"
 
 namespace onecopy::process {

@@ -1,7 +1,7 @@
 // Ordinary memory of clients' processes as a backend of the daemon.
 #pragma once
 
-#include "transport/core/backend.h"
+#include "transport/core/contracts/backend.h"
 
 namespace onecopy::process {
 

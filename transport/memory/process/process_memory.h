@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/memory.h"
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/memory.h"
 #include "transport/memory/process/slab.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::process {
 

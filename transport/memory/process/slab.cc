@@ -12,11 +12,11 @@
 
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/os/error.h"
-#include "transport/os/fault_guard.h"
-#include "transport/os/machine.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unix_socket.h"
+#include "transport/os/base/error.h"
+#include "transport/os/machine/machine.h"
+#include "transport/os/memory/fault_guard.h"
+#include "transport/os/memory/mapping.h"
+#include "transport/os/sockets/unix_socket.h"
 
 namespace onecopy::process {
 namespace {

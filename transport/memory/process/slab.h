@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/client_slab.h"
-#include "transport/core/memory.h"
-#include "transport/core/scatter.h"
+#include "transport/core/contracts/client_slab.h"
+#include "transport/core/contracts/memory.h"
+#include "transport/core/ranges/scatter.h"
 #include "transport/orders/daemon_end.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::process {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/shim/cufile.h"
 
 namespace onecopy::cufile {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/mutex.h"
-#include "transport/core/store.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/store.h"
 #include "transport/store/cufile/drive.h"
 #include "transport/store/cufile/lane.h"
 #include "transport/store/cufile/ledger.h"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "onecopy/reasons.h"
-#include "transport/core/mutex.h"
-#include "transport/os/error.h"
+#include "transport/core/base/mutex.h"
+#include "transport/os/base/error.h"
 #include "transport/store/cufile/cufile_file.h"
 #include "transport/store/cufile/failure.h"
 #include "transport/store/cufile/probe_child.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
 #include "transport/store/cufile/probe.h"
 
 namespace onecopy::cufile {

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "transport/os/drives.h"
+#include "transport/os/machine/drives.h"
 
 namespace onecopy::cufile {
 namespace {

@@ -1,7 +1,7 @@
 // GPUDirect Storage, as a backend of the daemon.
 #pragma once
 
-#include "transport/core/backend.h"
+#include "transport/core/contracts/backend.h"
 
 namespace onecopy::cufile {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::cufile {
 namespace {

@@ -1,6 +1,6 @@
 #include "transport/store/cufile/lane.h"
 
-#include "transport/os/acting_user.h"
+#include "transport/os/threads/acting_user.h"
 
 namespace onecopy::cufile {
 

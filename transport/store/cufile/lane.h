@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "onecopy/result.h"
-#include "transport/core/uid.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/pool.h"
+#include "transport/core/base/uid.h"
+#include "transport/os/threads/event_loop.h"
+#include "transport/os/threads/pool.h"
 #include "transport/store/cufile/batches.h"
 
 namespace onecopy::cufile {

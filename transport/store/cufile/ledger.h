@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/shim/cufile.h"
 #include "transport/store/cufile/counts.h"
 

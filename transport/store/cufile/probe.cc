@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "onecopy/reasons.h"
-#include "transport/os/helper_process.h"
+#include "transport/os/threads/helper_process.h"
 #include "transport/store/cufile/probe_child.h"
 
 namespace onecopy::cufile {

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <memory>
 
-#include "transport/os/error.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/error.h"
+#include "transport/os/base/unique_fd.h"
 #include "transport/shim/cuda.h"
 #include "transport/shim/cufile.h"
 #include "transport/store/cufile/batches.h"

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "onecopy/result.h"
-#include "transport/core/mutex.h"
-#include "transport/core/region.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/region.h"
 #include "transport/shim/cuda.h"
 #include "transport/shim/cufile.h"
 #include "transport/store/cufile/batches.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "transport/core/mutex.h"
+#include "transport/core/base/mutex.h"
 #include "transport/store/posix/trial.h"
 
 namespace onecopy::posix {

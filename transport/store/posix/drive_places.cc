@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "transport/os/numa.h"
+#include "transport/os/machine/numa.h"
 
 namespace onecopy::posix {
 namespace {

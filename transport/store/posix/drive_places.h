@@ -7,9 +7,9 @@
 #include <string>
 
 #include "onecopy/topology.h"
-#include "transport/core/mutex.h"
-#include "transport/core/store.h"
-#include "transport/os/drives.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/store.h"
+#include "transport/os/machine/drives.h"
 #include "transport/store/posix/mounts.h"
 
 namespace onecopy::posix {

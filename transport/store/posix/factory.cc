@@ -1,6 +1,6 @@
 #include "transport/store/posix/factory.h"
 
-#include "transport/os/machine.h"
+#include "transport/os/machine/machine.h"
 #include "transport/store/posix/cached_reads.h"
 #include "transport/store/posix/open_descriptor.h"
 #include "transport/store/posix/posix_store.h"

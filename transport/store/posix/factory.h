@@ -1,7 +1,7 @@
 // Files as the kernel serves them, as a backend of the daemon.
 #pragma once
 
-#include "transport/core/backend.h"
+#include "transport/core/contracts/backend.h"
 
 namespace onecopy::posix {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/mutex.h"
-#include "transport/core/region.h"
-#include "transport/os/event_loop.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/contracts/region.h"
+#include "transport/os/threads/event_loop.h"
 
 namespace onecopy::posix {
 

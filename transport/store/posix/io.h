@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "onecopy/status.h"
-#include "transport/core/region.h"
-#include "transport/core/unique_function.h"
+#include "transport/core/base/unique_function.h"
+#include "transport/core/contracts/region.h"
 
 namespace onecopy::posix {
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/acting_user.h"
-#include "transport/os/new_file.h"
-#include "transport/os/numa.h"
+#include "transport/os/files/new_file.h"
+#include "transport/os/machine/numa.h"
+#include "transport/os/threads/acting_user.h"
 
 namespace onecopy::posix {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "onecopy/result.h"
-#include "transport/core/uid.h"
-#include "transport/os/event_loop.h"
-#include "transport/os/pool.h"
+#include "transport/core/base/uid.h"
+#include "transport/os/threads/event_loop.h"
+#include "transport/os/threads/pool.h"
 #include "transport/store/posix/held_memory.h"
 #include "transport/store/posix/io.h"
 #include "transport/store/posix/ring.h"

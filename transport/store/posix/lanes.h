@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "transport/core/mutex.h"
-#include "transport/core/uid.h"
+#include "transport/core/base/mutex.h"
+#include "transport/core/base/uid.h"
 #include "transport/store/posix/held_memory.h"
 #include "transport/store/posix/lane.h"
 

@@ -17,9 +17,9 @@
 #include <string>
 
 #include "onecopy/reasons.h"
-#include "transport/os/descriptor_kind.h"
-#include "transport/os/error.h"
-#include "transport/os/page_cache.h"
+#include "transport/os/base/error.h"
+#include "transport/os/files/descriptor_kind.h"
+#include "transport/os/files/page_cache.h"
 
 namespace onecopy::posix {
 namespace {

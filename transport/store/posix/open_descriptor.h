@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "onecopy/result.h"
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
 #include "transport/store/posix/cached_reads.h"
 #include "transport/store/posix/drive_places.h"
 #include "transport/store/posix/mounts.h"

@@ -12,8 +12,8 @@
 
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
-#include "transport/core/zero_runs.h"
-#include "transport/os/error.h"
+#include "transport/core/ranges/zero_runs.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::posix {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
 #include "transport/store/posix/cut.h"
 #include "transport/store/posix/io.h"
 #include "transport/store/posix/lane.h"

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "onecopy/topology.h"
-#include "transport/core/store.h"
+#include "transport/core/contracts/store.h"
 #include "transport/store/posix/cached_reads.h"
 #include "transport/store/posix/cut.h"
 #include "transport/store/posix/held_memory.h"

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "transport/os/unique_fd.h"
+#include "transport/os/base/unique_fd.h"
 
 namespace onecopy::posix {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "onecopy/size.h"
-#include "transport/os/error.h"
-#include "transport/os/mapping.h"
+#include "transport/os/base/error.h"
+#include "transport/os/memory/mapping.h"
 #include "transport/store/posix/held_memory.h"
 
 namespace onecopy::posix {

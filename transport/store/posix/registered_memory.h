@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/region.h"
+#include "transport/core/contracts/region.h"
 
 namespace onecopy::posix {
 

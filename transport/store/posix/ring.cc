@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/error.h"
+#include "transport/os/base/error.h"
 
 namespace onecopy::posix {
 namespace {

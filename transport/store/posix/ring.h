@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "onecopy/result.h"
-#include "transport/os/event_loop.h"
+#include "transport/os/threads/event_loop.h"
 #include "transport/store/posix/held_memory.h"
 #include "transport/store/posix/io.h"
 #include "transport/store/posix/registered_files.h"

@@ -1,0 +1,12 @@
+#include "transport/core/contracts/small_copy_route.h"
+
+#include "onecopy/reasons.h"
+
+namespace onecopy {
+
+Status SmallCopyRoute::BeginMany(std::span<const CopyPiece>, uint64_t) {
+  return {Code::kInternal, reasons::kNotApplicable, "this route does not copy lists of pieces",
+          "please report this bug: the list should have been refused earlier"};
+}
+
+}  // namespace onecopy
