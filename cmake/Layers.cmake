@@ -17,6 +17,7 @@ set(ONECOPY_LAYER_transport_os_machine transport/core transport/os/base)
 set(ONECOPY_LAYER_transport_os_memory transport/core transport/os/base transport/os/machine transport/os/threads)
 set(ONECOPY_LAYER_transport_os_files transport/core transport/os/base transport/os/machine transport/os/memory)
 set(ONECOPY_LAYER_transport_os_sockets transport/core transport/os/base transport/os/threads)
+set(ONECOPY_LAYER_transport_digest "")
 set(ONECOPY_LAYER_transport_orders transport/core transport/os)
 set(ONECOPY_LAYER_transport_shim transport/core transport/os)
 set(ONECOPY_LAYER_transport_ring transport/core transport/os)
@@ -38,8 +39,8 @@ set(ONECOPY_LAYER_daemon_holder transport/core transport/os)
 set(ONECOPY_LAYER_daemon_holder_client daemon/engine/api daemon/holder daemon/log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_ring transport/core transport/os transport/ring)
 # The rooms of the engine, from the ground up.
-set(ONECOPY_LAYER_daemon_engine_api daemon/plan transport/core transport/os)
-set(ONECOPY_LAYER_daemon_engine_base daemon/engine/api daemon/pipeline transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_api daemon/plan transport/core transport/digest transport/os)
+set(ONECOPY_LAYER_daemon_engine_base daemon/engine/api daemon/pipeline transport/core transport/digest transport/os)
 set(ONECOPY_LAYER_daemon_engine_registry daemon/engine/api daemon/engine/base daemon/log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_arrivals
     daemon/engine/api daemon/engine/base daemon/engine/registry transport/core transport/os)
@@ -50,7 +51,7 @@ set(ONECOPY_LAYER_daemon_engine_peering
     daemon/engine/api daemon/engine/base daemon/log daemon/plan transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_staging
     daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/log daemon/pipeline
-    transport/core transport/os)
+    transport/core transport/digest transport/os)
 set(ONECOPY_LAYER_daemon_engine_probing
     daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/log daemon/plan
     transport/core transport/os)
@@ -59,7 +60,7 @@ set(ONECOPY_LAYER_daemon_engine_sharing
     transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_transfers
     daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/arrivals daemon/engine/peering
-    daemon/engine/staging daemon/engine/probing daemon/engine/sharing daemon/log daemon/pipeline daemon/plan transport/core transport/os)
+    daemon/engine/staging daemon/engine/probing daemon/engine/sharing daemon/log daemon/pipeline daemon/plan transport/core transport/digest transport/os)
 set(ONECOPY_LAYER_daemon_engine_rings
     daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/arrivals daemon/engine/peering daemon/engine/staging
     daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/log daemon/pipeline daemon/plan
@@ -67,12 +68,12 @@ set(ONECOPY_LAYER_daemon_engine_rings
 set(ONECOPY_LAYER_daemon_engine
     daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/arrivals daemon/engine/mapping daemon/engine/peering
     daemon/engine/staging daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/engine/rings daemon/log
-    transport/core transport/os)
+    transport/core transport/digest transport/os)
 set(ONECOPY_LAYER_daemon_attach
     daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec transport/core transport/orders
     transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_rpc_grpc proto/codec transport/core)
-set(ONECOPY_LAYER_daemon_rpc_convert daemon/engine/api proto proto/codec transport/core)
+set(ONECOPY_LAYER_daemon_rpc_convert daemon/engine/api proto proto/codec transport/core transport/digest)
 set(ONECOPY_LAYER_daemon_rpc_identity
     daemon/rpc/convert daemon/engine/base daemon/engine/registry daemon/log proto/codec transport/core transport/os
     transport/tls)
@@ -106,7 +107,7 @@ set(ONECOPY_LAYER_client_lib_transfers client/lib/include client/lib/calls clien
 set(ONECOPY_LAYER_client_lib_broadcast client/lib/include client/lib/calls client/lib/memory client/lib/transfers
     transport/core)
 set(ONECOPY_LAYER_client_lib_files client/lib/include client/lib/calls client/lib/memory client/lib/transfers
-    transport/core transport/os)
+    transport/core transport/digest transport/os)
 set(ONECOPY_LAYER_client_lib_arrivals client/lib/include client/lib/calls client/lib/session proto transport/core)
 set(ONECOPY_LAYER_client_lib_pool client/lib/include client/lib/calls client/lib/memory client/lib/session
     client/lib/transfers transport/core)

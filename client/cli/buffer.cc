@@ -175,7 +175,7 @@ Status Remove(Session& session, const std::vector<std::string>& names, bool forc
   return OkStatus();
 }
 
-Status Sum(Session& session, const std::string& typed) {
+Status Sum(Session& session, const std::string& typed, bool tree) {
   ONECOPY_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseBuffer(typed));
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(const BufferSum sum, client.SumBuffer(endpoint));
@@ -183,9 +183,10 @@ Status Sum(Session& session, const std::string& typed) {
     Print(session.out(), Json{{"range", endpoint.ToString()},
                               {"bytes", sum.bytes},
                               {"algorithm", sum.algorithm},
-                              {"value", sum.value}});
+                              {"value", sum.value},
+                              {"tree", sum.tree}});
   } else {
-    session.out() << Printable(sum.value) << "  " << Printable(typed) << '\n';
+    session.out() << Printable(tree ? sum.tree : sum.value) << "  " << Printable(typed) << '\n';
   }
   return OkStatus();
 }
@@ -196,6 +197,7 @@ void AddBuffer(CLI::App& program, Command& chosen) {
   CLI::App* group = program.add_subcommand("buffer", "Named buffers");
   group->require_subcommand(1);
   struct Options {
+    bool tree = false;
     std::string name;
     std::vector<std::string> names;
     std::string size;
@@ -288,9 +290,12 @@ void AddBuffer(CLI::App& program, Command& chosen) {
   CLI::App* sum = group->add_subcommand("sum", "Checksum of a buffer or of a range of it");
   sum->add_option("BUFFER", options->name, "NAME, NODE:NAME, or a range: NAME@4096+64MiB")
       ->required();
+  sum->add_flag("--tree", options->tree,
+                "Print xxh3-128-tree, as receipts do, instead of xxh3-128");
   sum->footer("Example: onecopy buffer sum west:frame@0+4096");
-  sum->callback(
-      [options, &chosen] { chosen = [options](Session& s) { return Sum(s, options->name); }; });
+  sum->callback([options, &chosen] {
+    chosen = [options](Session& s) { return Sum(s, options->name, options->tree); };
+  });
 
   AddArrivals(*group, chosen);
 }

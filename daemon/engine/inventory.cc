@@ -6,6 +6,7 @@
 #include "daemon/engine/registry/places.h"
 #include "daemon/engine/registry/tickets.h"
 #include "onecopy/reasons.h"
+#include "transport/digest/hasher.h"
 
 namespace onecopy::engine {
 
@@ -53,7 +54,8 @@ void Inventory::SumOf(const Principal& who, const SumRequest& request, Reply<Buf
   if (stop == nullptr) stop = std::make_shared<std::atomic<bool>>(false);
   auto done = [bytes = range->bytes, reply = std::move(reply)](Result<Sums> sums) mutable {
     if (!sums.ok()) return reply(sums.status());
-    reply(BufferSum{kChecksumAlgorithm, std::move(sums->whole), bytes, std::move(sums->blocks)});
+    reply(BufferSum{digest::kAlgorithm, std::move(sums->whole), bytes, std::move(sums->blocks),
+                    std::move(sums->tree.root)});
   };
   checksums_.SumBlocks((*buffer)->region, place->range, place->layout, block_bytes, std::move(stop),
                        PayerAt(self_, who.node, OwnerOf(who)), std::move(done));

@@ -128,10 +128,12 @@ Result<BufferSum> Parse(const v1::SumBufferResponse& in, const Field& at) {
   for (const std::string& value : in.block_values()) {
     ONECOPY_RETURN_IF_ERROR(CheckText(value, at / "block_values"));
   }
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.tree(), at / "tree"));
   return BufferSum{std::move(checksum.algorithm),
                    std::move(checksum.value),
                    in.bytes(),
-                   {in.block_values().begin(), in.block_values().end()}};
+                   {in.block_values().begin(), in.block_values().end()},
+                   in.tree()};
 }
 
 void Print(const BufferSum& value, v1::SumBufferResponse* out) {
@@ -139,6 +141,7 @@ void Print(const BufferSum& value, v1::SumBufferResponse* out) {
   out->mutable_checksum()->set_value(ToUtf8(value.value));
   out->set_bytes(value.bytes);
   for (const std::string& block : value.blocks) out->add_block_values(ToUtf8(block));
+  out->set_tree(ToUtf8(value.tree));
 }
 
 Result<GrantInfo> Parse(const v1::Grant& in, const Field& at) {

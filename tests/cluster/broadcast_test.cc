@@ -82,7 +82,7 @@ TEST_CASE("a payload goes from node to node, and leaves its source once") {
     CHECK(copy.receipt.path.find(',') == std::string::npos);
     REQUIRE(copy.receipt.checksum);
     CHECK(copy.receipt.checksum->verified);
-    CHECK(copy.receipt.checksum->algorithm == "xxh3-128 of each 1048576 B");
+    CHECK(copy.receipt.checksum->algorithm == "xxh3-128-tree of each 1048576 B");
     CHECK(copy.receipt.checksum->value.empty());
     CHECK(fleet.Has(i + 1));
   }

@@ -121,6 +121,7 @@ constexpr Known kBlocks[] = {
     {"docs/integrations/vllm.md", "from onecopy.vllm import", kElsewhere, "the same"},
     {"docs/integrations/pools.md", "pool = onecopy.torch.pool(", kNeeds,
      "a GPU; tests/python/test_gpu_allocators.py has its like"},
+    {"docs/decisions/hash-tree.md", "```python", kElsewhere, "tests/python/test_docs.py runs it"},
     {"docs/integrations/ray.md", "import ray", kElsewhere, "tests/python/test_docs.py runs it"},
     {"docs/integrations/lmcache.md", "nixl_backends: ", kNothingToType, "a line of a file"},
     {"tests/fuzz/README.md", "tests/run fuzz ", kElsewhere, "the suite fuzz itself"},

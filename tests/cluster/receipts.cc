@@ -99,7 +99,7 @@ void CheckReceipt(const Json& receipt, const ExpectedReceipt& expected) {
   REQUIRE(checksum.is_null() != expected.checksum);
   if (expected.checksum) {
     CHECK(checksum.at("verified") == true);
-    CHECK(checksum.at("algorithm") == "xxh3-128");
+    CHECK(checksum.at("algorithm") == "xxh3-128-tree");
     CHECK(checksum.at("value").get<std::string>().size() == 32);
   }
   const Json& attempts = receipt.at("attempts");

@@ -130,7 +130,7 @@ TEST_CASE("a buffer becomes a file as one transfer, and its checksum is that of 
   CHECK(seen.at("destination") == "east:" + std::string(f.folder / "out"));
   CHECK(seen.at("steps").back().at("to") == "file");
   CHECK(seen.at("checksum").at("verified") == true);
-  CHECK(seen.at("checksum").at("value") == f.west.Do({"buffer", "sum", "b"}).at("value"));
+  CHECK(seen.at("checksum").at("value") == f.west.Do({"buffer", "sum", "b"}).at("tree"));
   REQUIRE(copy.receipt.checksum.has_value());
   CHECK(seen.at("checksum").at("value") == copy.receipt.checksum->value);
   // On west, beside the copy from its standard input.

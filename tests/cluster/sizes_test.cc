@@ -5,6 +5,7 @@
 #include "tests/cluster/pair.h"
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
+#include "transport/digest/tree.h"
 
 namespace sizes_test {
 namespace {
@@ -41,6 +42,7 @@ TEST_CASE("every size arrives at an unaligned place, and nothing beside it chang
                                                .checksum = true}));
       REQUIRE_OK(onecopy::OutcomeOf(done));
       CheckReceipt(done, {path, bytes, true});
+      CHECK(done.receipt.checksum->value == onecopy::digest::TreeHexOf(source.data() + 3, bytes));
       CHECK(done.bytes_done == bytes);
       CHECK(IsPayload(destination.data() + 5, bytes, 1, 3));
       CHECK(AllUntouched(destination.data(), destination.data() + 5));

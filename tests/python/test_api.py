@@ -94,6 +94,8 @@ def test_transfer_moves_the_bytes_and_says_how(east, west):
     assert (receipt.path, receipt.copies) == ("tcp-direct", 3)
     assert [step.by for step in receipt.steps] == ["cpu", "wire", "cpu"]
     assert receipt.checksum.verified
+    assert receipt.checksum.algorithm == "xxh3-128-tree"
+    assert receipt.checksum.value == west.sum("api-there").tree
     assert "rdma-direct" in {each.path for each in receipt.refused}
     with pytest.raises(dataclasses.FrozenInstanceError):
         receipt.path = "rdma-direct"
@@ -227,6 +229,7 @@ def test_sum(east):
     array = filled(east, 1000)
     assert east.sum(array.buffer) == east.sum(array.endpoint(0, 1000))
     assert len(east.sum(array.endpoint(0, 10)).value) == 32
+    assert len(east.sum(array.buffer).tree) == 32
 
 
 def test_doctor(east):

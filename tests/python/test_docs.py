@@ -33,6 +33,19 @@ def test_the_page(pair, west, tmp_path):
     west.delete("weights", force=True)
 
 
+def test_the_checksum_that_anybody_can_compute(east, west):
+    """docs/decisions/hash-tree.md, by a package that has nothing to do with ours."""
+    page = (ROOT / "docs" / "decisions" / "hash-tree.md").read_text()
+    (block,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(compile(block, "hash-tree.md", "exec"), names)
+    for length in (1, 2**20, 3 * 2**20 + 7):
+        payload = numpy.random.default_rng(length).integers(0, 256, length, "uint8")
+        done = east.transfer(payload, west.empty(length, "uint8", f"docs-tree-{length}"), checksum=True)
+        assert done.receipt.checksum.value == names["tree"](payload.tobytes())
+        assert west.sum(f"docs-tree-{length}").tree == done.receipt.checksum.value
+
+
 # What a notebook does with its cells: the value of a cell's last line is shown, as HTML where it has that.
 NOTEBOOK = """
 import ast, json, sys

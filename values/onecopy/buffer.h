@@ -82,6 +82,9 @@ struct BufferSum {
   std::string value;  // in hexadecimal; empty where blocks were asked for
   uint64_t bytes = 0;
   std::vector<std::string> blocks = {};  // one for each, likewise in hexadecimal
+  // The whole's xxh3-128-tree, as receipts have it (docs/decisions/hash-tree.md); empty where
+  // blocks were asked for.
+  std::string tree = {};
 };
 
 // The right of another owner on a range of a buffer, until a time.

@@ -162,7 +162,7 @@ struct LaneBytes {
 };
 
 struct ChecksumResult {
-  std::string algorithm;  // "xxh3-128"
+  std::string algorithm;  // "xxh3-128-tree": see docs/decisions/hash-tree.md
   // Of the destination's range, in hexadecimal. Of several buffers: of the parts' values, one after
   // the other in the order of the pairs; the algorithm then says so.
   std::string value;

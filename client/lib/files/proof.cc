@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "client/lib/files/digest.h"
 #include "onecopy/reasons.h"
+#include "transport/digest/hasher.h"
 #include "transport/os/base/error.h"
 
 namespace onecopy::client {
@@ -111,10 +111,10 @@ class Proving {
         client_.SumBlocks({range_.Piece(part.offset, part.bytes), kProofBlockBytes}, waiter_.stop(),
                           waiter_.Remaining());
     if (const Status over = waiter_.Check(); !sums.ok() && !over.ok()) sums = over;
-    if (sums.ok() && sums->algorithm != kDigestAlgorithm) {
+    if (sums.ok() && sums->algorithm != digest::kAlgorithm) {
       sums = Status(
           Code::kUnimplemented, reasons::kNotServed,
-          "the daemon sums by " + sums->algorithm + ", and this client by " + kDigestAlgorithm,
+          "the daemon sums by " + sums->algorithm + ", and this client by " + digest::kAlgorithm,
           "install the same version of onecopyd and of its clients");
     }
     if (!sums.ok()) {
@@ -126,7 +126,7 @@ class Proving {
       const uint64_t at = part.offset + i * kProofBlockBytes;
       const uint64_t bytes = std::min(kProofBlockBytes, part.offset + part.bytes - at);
       ONECOPY_ASSIGN_OR_RETURN(const uint64_t got, ReadBlock(file_, at, bytes, block_.data()));
-      if (got < bytes || DigestOf(block_.data(), bytes) != sums->blocks[i]) {
+      if (got < bytes || digest::HexOf(block_.data(), bytes) != sums->blocks[i]) {
         if (file_.all_or_nothing) return OkStatus();
         continue;
       }

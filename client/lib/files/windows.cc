@@ -37,15 +37,16 @@ Step ClientStep(const std::string& node, bool reads_file) {
 }
 
 Status VerifyPart(const Receipt& receipt, const std::byte* data, uint64_t bytes) {
-  if (!receipt.checksum.has_value() || receipt.checksum->algorithm != kDigestAlgorithm) {
-    return {Code::kUnimplemented, reasons::kNotServed,
-            "the daemon gave no " + std::string(kDigestAlgorithm) + " checksum to compare with",
-            "install the same version of onecopyd and of its clients"};
+  if (!receipt.checksum.has_value() || receipt.checksum->algorithm != digest::kTreeAlgorithm) {
+    return {
+        Code::kUnimplemented, reasons::kNotServed,
+        "the daemon gave no " + std::string(digest::kTreeAlgorithm) + " checksum to compare with",
+        "install the same version of onecopyd and of its clients"};
   }
-  const std::string here = DigestOf(data, bytes);
+  const std::string here = digest::TreeHexOf(data, bytes);
   if (receipt.checksum->verified && receipt.checksum->value == here) return OkStatus();
   return {Code::kDataLoss, reasons::kChecksumMismatch,
-          "the bytes arrived altered: " + std::string(kDigestAlgorithm) + " is " + here +
+          "the bytes arrived altered: " + std::string(digest::kTreeAlgorithm) + " is " + here +
               " here and " + receipt.checksum->value + " at the destination",
           "copy again; if it persists, look for faulty memory or another writer of the buffer"};
 }
@@ -53,7 +54,7 @@ Status VerifyPart(const Receipt& receipt, const std::byte* data, uint64_t bytes)
 Windows::Windows(Client& client, const FileCopyOptions& options, std::unique_ptr<Waiter> waiter,
                  std::optional<uint64_t> total)
     : client_(client), options_(options), waiter_(std::move(waiter)), total_(total) {
-  if (options.checksum) digest_.emplace();
+  if (options.checksum) digest_.emplace(total.value_or(0));
 }
 
 Result<std::unique_ptr<Windows>> Windows::Open(Client& client, const FileCopyOptions& options,
@@ -149,7 +150,7 @@ Status Windows::Fail(const Status& why) {
 }
 
 Result<FileCopy> Windows::Complete() {
-  const std::string sum = digest_.has_value() ? digest_->Hex() : "";
+  const std::string sum = digest_.has_value() ? digest_->Take().root : "";
   ONECOPY_ASSIGN_OR_RETURN(const TransferInfo ended, client_.EndSeries(sum_.id, {}, sum));
   ONECOPY_RETURN_IF_ERROR(OutcomeOf(ended));
   sum_.bytes = bytes_done_;

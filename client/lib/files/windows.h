@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "client/lib/calls/waiter.h"
-#include "client/lib/files/digest.h"
 #include "onecopy/client.h"
 #include "onecopy/file_copy.h"
+#include "transport/digest/tree.h"
 
 namespace onecopy::client {
 
@@ -75,7 +75,7 @@ class Windows {
   std::vector<Window> windows_;
   size_t turn_ = 0;
   uint64_t bytes_done_ = 0;
-  std::optional<Digest> digest_;
+  std::optional<digest::TreeHasher> digest_;
   FileCopy sum_;
 };
 

@@ -229,7 +229,10 @@ void Node::ReleaseBuffer(const std::string& name, bool force) {
 std::string Node::SumBuffer(const nb::tuple& range) {
   const Endpoint end = ToEndpoint(range);
   const BufferSum sum = Unlocked([&] { return client_.SumBuffer(end); });
-  return Dump({{"algorithm", sum.algorithm}, {"value", sum.value}, {"bytes", sum.bytes}});
+  return Dump({{"algorithm", sum.algorithm},
+               {"value", sum.value},
+               {"bytes", sum.bytes},
+               {"tree", sum.tree}});
 }
 
 std::string Node::CreateGrant(const nb::tuple& range, const std::string& to, bool read, bool write,

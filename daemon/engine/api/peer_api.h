@@ -15,6 +15,7 @@
 #include "transport/core/contracts/store.h"
 #include "transport/core/ranges/layout.h"
 #include "transport/core/ranges/scatter.h"
+#include "transport/digest/tree.h"
 #include "transport/os/threads/event_loop.h"
 
 namespace onecopy::engine {
@@ -131,6 +132,7 @@ struct PrepareRequest {
   std::vector<std::string> nics = {};  // of the source, that the reader is going to read through
   bool places = false;                 // the reader reads by Reservation::place
   uint64_t arrived_bytes = 0;  // staged: of the payload's beginning, that need not be sent again
+  uint64_t until_bytes = 0;    // staged: where in the payload to end; 0: at its end
 };
 
 // Over a connection, what else there is to know comes through the channel.
@@ -156,14 +158,15 @@ struct FinishRequest {
   Status status;
   bool checksum = false;
   ChannelId channel = 0;  // of the attempt that has ended; 0: of whichever there is
+  bool unproven = false;  // parts of what has arrived may be asked for again
 };
 
 struct FinishReply {
   Status failure;  // what went wrong at the source, if anything did
   std::vector<ExecutedStep> steps;
-  std::string checksum;
-  bool shared = false;       // whether other transfers ran there meanwhile
-  std::string storage = {};  // of a file: what read it, for the evidence
+  digest::TreeSum checksum = {};  // if it was asked for
+  bool shared = false;            // whether other transfers ran there meanwhile
+  std::string storage = {};       // of a file: what read it, for the evidence
 };
 
 struct OpenProbeRequest {

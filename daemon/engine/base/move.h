@@ -17,6 +17,7 @@
 #include "daemon/pipeline/chain.h"
 #include "transport/core/contracts/link.h"
 #include "transport/core/contracts/memory.h"
+#include "transport/digest/tree.h"
 
 namespace onecopy::engine {
 
@@ -53,8 +54,8 @@ struct MoveOutcome {
   // Where bytes took another path than was planned, without its mover's doing: that one, and why.
   std::optional<Refusal> not_taken;
   std::string taken;
-  std::string source_checksum;  // where the source's node was asked for it
-  bool source_shared = false;   // whether other transfers ran there meanwhile, or that is not known
+  digest::TreeSum source_checksum = {};  // where the source's node was asked for it
+  bool source_shared = false;  // whether other transfers ran there meanwhile, or that is not known
 
   // Of a move that failed before any byte could move.
   static MoveOutcome NotBegun(Status why) {

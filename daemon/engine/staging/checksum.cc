@@ -1,10 +1,6 @@
 #include "daemon/engine/staging/checksum.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <deque>
 #include <future>
 #include <vector>
@@ -21,61 +17,9 @@ constexpr uint32_t kSlots = 8;                   // copies under way while earli
 constexpr uint64_t kTurn = uint64_t{64} << 20;   // then others may have the slots
 constexpr std::chrono::milliseconds kLook{100};  // for a stop, while waiting for slots
 
-class Hasher {
- public:
-  Hasher() : state_(XXH3_createState(), &XXH3_freeState) { XXH3_128bits_reset(state_.get()); }
-
-  void Add(const std::byte* data, uint64_t bytes) {
-    XXH3_128bits_update(state_.get(), data, bytes);
-  }
-  std::string Hex() const {
-    const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
-    std::array<char, 33> text{};
-    std::snprintf(text.data(), text.size(), "%016llx%016llx",
-                  static_cast<unsigned long long>(hash.high64),
-                  static_cast<unsigned long long>(hash.low64));
-    return text.data();
-  }
-
- private:
-  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
-};
-
-// Of a whole payload, or of each block of it.
-class Summing {
- public:
-  explicit Summing(uint64_t block_bytes) : block_bytes_(block_bytes) {}
-
-  void Add(const std::byte* data, uint64_t bytes) {
-    while (block_bytes_ != 0 && bytes >= block_bytes_ - in_block_) {
-      const uint64_t some = block_bytes_ - in_block_;
-      hasher_.Add(data, some);
-      EndBlock();
-      data += some;
-      bytes -= some;
-    }
-    hasher_.Add(data, bytes);
-    in_block_ += bytes;
-  }
-  // Once, after all was added.
-  Sums Take() {
-    if (block_bytes_ == 0) return {hasher_.Hex(), {}};
-    if (in_block_ > 0) EndBlock();
-    return {{}, std::move(blocks_)};
-  }
-
- private:
-  void EndBlock() {
-    blocks_.push_back(hasher_.Hex());
-    hasher_ = Hasher();
-    in_block_ = 0;
-  }
-
-  const uint64_t block_bytes_;  // 0: the whole is one
-  Hasher hasher_;
-  uint64_t in_block_ = 0;
-  std::vector<std::string> blocks_;
-};
+uint64_t PayloadOf(const ByteRange& range, const LayoutRef& layout) {
+  return layout == nullptr ? range.bytes : layout->bytes();
+}
 
 Status Stopped() { return {Code::kCancelled, reasons::kCancelled, "the checksum was stopped"}; }
 
@@ -111,7 +55,7 @@ class Summand {
 class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
  public:
   InPlaceSum(Workers& workers, Executor& engine, WorkQueue queue, RegionRef region,
-             const ByteRange& range, LayoutRef layout, uint64_t block_bytes,
+             const ByteRange& range, LayoutRef layout, const WantedSums& wanted,
              std::shared_ptr<const std::atomic<bool>> stop, Reply<Sums> reply)
       : workers_(workers),
         engine_(engine),
@@ -122,7 +66,7 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
         stop_(std::move(stop)),
         reply_(std::move(reply)),
         summand_(*region_),
-        hasher_(block_bytes) {}
+        hasher_(wanted) {}
 
   // `next`: after a turn, so that what has begun ends before more of the payer's begins.
   void Go(bool next = false) {
@@ -197,7 +141,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     RegionRef region;
     ByteRange range;
     LayoutRef layout;
-    uint64_t block_bytes = 0;
+    WantedSums wanted;
     std::shared_ptr<const std::atomic<bool>> stop;
     std::string owner;
     WorkQueue queue;
@@ -209,7 +153,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
         slots_(std::move(slots)),
         params_(std::move(params)),
         reply_(std::move(reply)),
-        hasher_(params_.block_bytes) {}
+        hasher_(params_.wanted) {}
 
   void Start() {
     slots_->Slab([self = shared_from_this()](Result<RegionRef> slab) {
@@ -230,9 +174,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
   }
 
  private:
-  uint64_t payload() const {
-    return params_.layout == nullptr ? params_.range.bytes : params_.layout->bytes();
-  }
+  uint64_t payload() const { return PayloadOf(params_.range, params_.layout); }
 
   // Nobody else would wake what waits for slots.
   void LookForStop() {
@@ -335,31 +277,33 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
 
 }  // namespace
 
-std::string SumOf(const std::string& text) {
-  Hasher hasher;
-  hasher.Add(reinterpret_cast<const std::byte*>(text.data()), text.size());
-  return hasher.Hex();
+void Checksums::SumBlocks(RegionRef region, const ByteRange& range, LayoutRef layout,
+                          uint64_t block_bytes, StopRef stop, const Owner& payer,
+                          Reply<Sums> reply) {
+  WantedSums wanted{.block_bytes = block_bytes};
+  if (block_bytes == 0) wanted = {.whole = true, .tree_payload = PayloadOf(range, layout)};
+  Sum(std::move(region), range, std::move(layout), wanted, std::move(stop), payer,
+      std::move(reply));
+}
+
+void Checksums::SumTree(RegionRef region, const ByteRange& range, LayoutRef layout, StopRef stop,
+                        const Owner& payer, Reply<digest::TreeSum> reply) {
+  const uint64_t payload = PayloadOf(range, layout);
+  Sum(std::move(region), range, std::move(layout), {.tree_payload = payload}, std::move(stop),
+      payer, [reply = std::move(reply)](Result<Sums> sums) mutable {
+        if (!sums.ok()) return reply(sums.status());
+        reply(std::move(sums->tree));
+      });
 }
 
 void Checksums::Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
-                    std::shared_ptr<const std::atomic<bool>> stop, const Owner& payer,
-                    Reply<std::string> reply) {
-  SumBlocks(std::move(region), range, std::move(layout), 0, std::move(stop), payer,
-            [reply = std::move(reply)](Result<Sums> sums) mutable {
-              if (!sums.ok()) return reply(sums.status());
-              reply(std::move(sums->whole));
-            });
-}
-
-void Checksums::SumBlocks(RegionRef region, const ByteRange& range, LayoutRef layout,
-                          uint64_t block_bytes, std::shared_ptr<const std::atomic<bool>> stop,
-                          const Owner& payer, Reply<Sums> reply) {
+                    const WantedSums& wanted, StopRef stop, const Owner& payer, Reply<Sums> reply) {
   const Place& place = region->place();
   // A thread of its own: a long reading must not hold up allocations.
   WorkQueue queue("sum " + (place.device.empty() ? place.kind : place.device), payer);
   if (region->cpu_addressable()) {
     std::make_shared<InPlaceSum>(context_.workers, context_.loop, std::move(queue),
-                                 std::move(region), range, std::move(layout), block_bytes,
+                                 std::move(region), range, std::move(layout), wanted,
                                  std::move(stop), std::move(reply))
         ->Go();
     return;
@@ -367,7 +311,7 @@ void Checksums::SumBlocks(RegionRef region, const ByteRange& range, LayoutRef la
   // No other owner may see what one of them leaves in slots.
   std::shared_ptr<Slots> slots = slots_.For(*region);
   SlotSum::Params params{std::move(region), range,
-                         std::move(layout), block_bytes,
+                         std::move(layout), wanted,
                          std::move(stop),   "checksum " + std::to_string(++sums_),
                          std::move(queue),  context_.flows.Of(payer, payer.node)};
   std::make_shared<SlotSum>(context_, std::move(slots), std::move(params), std::move(reply))

@@ -7,6 +7,7 @@
 #include "daemon/engine/staging/checksum.h"
 #include "onecopy/reasons.h"
 #include "transport/core/base/duration.h"
+#include "transport/digest/tree.h"
 
 namespace onecopy::engine {
 namespace {
@@ -121,7 +122,8 @@ void BundleRun::Tick() {
 ChecksumResult BundleRun::WholeChecksum() const {
   std::string all;
   for (const std::string& sum : sums_) all += sum;
-  return {std::string(kChecksumAlgorithm) + " of " + kChecksumAlgorithm, SumOf(all), verified_};
+  return {std::string(digest::kAlgorithm) + " of " + digest::kTreeAlgorithm,
+          digest::HexOf(all.data(), all.size()), verified_};
 }
 
 void BundleRun::TellArrivals() {

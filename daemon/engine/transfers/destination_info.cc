@@ -5,6 +5,7 @@
 
 #include "daemon/plan/ladder.h"
 #include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::engine {
 namespace {
@@ -103,6 +104,25 @@ void DestinationInfo::NoteMoved(MoveOutcome outcome) {
   NoteRate(source_shared);
 }
 
+void DestinationInfo::KeepMoved() {
+  const Receipt& receipt = record().info.receipt;
+  lost_ = {};
+  lost_.steps = receipt.steps;
+  lost_.lanes = receipt.lanes;
+  lost_.seconds = receipt.seconds;
+  lost_held_seconds_ = held_seconds_;
+  kept_ = true;
+}
+
+void DestinationInfo::NoteMismatch() {
+  record().info.receipt.attempts.back().outcome = reasons::kChecksumMismatch;
+}
+
+void DestinationInfo::NoteSentAgain(uint64_t bytes) {
+  sent_again_bytes_ += bytes;
+  KeepMoved();
+}
+
 void DestinationInfo::Describe(MoveOutcome outcome) {
   Receipt& receipt = record().info.receipt;
   const plan::Path& plan = of_.plan;
@@ -129,9 +149,15 @@ void DestinationInfo::Describe(MoveOutcome outcome) {
   }
   if (!plan.tried_again.empty()) receipt.evidence["tried_again"] = plan.tried_again;
   receipt.steps = std::move(outcome.steps);
-  if (of_.tries.arrived() > 0) {
+  if (of_.tries.arrived() > 0 || kept_) {
     MergeReceipt(lost_, receipt);
     receipt.seconds += lost_.seconds;
+  }
+  if (sent_again_bytes_ > 0) {
+    receipt.evidence["sent_again"] =
+        FormatBytes(sent_again_bytes_) + ", which had arrived unlike the source";
+  }
+  if (of_.tries.arrived() > 0) {
     receipt.evidence["resumed"] =
         "at byte " + std::to_string(of_.tries.arrived()) + ", after " +
         (resumed_ ? "a restart of node " + record().info.destination.node + "'s daemon and " : "") +
@@ -157,6 +183,7 @@ void DestinationInfo::NoteRate(bool source_shared) {
   if (plan::HasFile(of_.plan.path)) return;
   // Of what was held back, the rate says nothing of the path.
   if (pace_->limited() || held_seconds_ > 0) return;
+  if (kept_) return;  // sent in parts
   const bool alone = !shared_ && !source_shared && transfers_.begun() == begun_;
   // Ranges are slower by what lies between them.
   if (!alone || of_.request.ranges != nullptr) return;

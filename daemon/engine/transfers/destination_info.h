@@ -52,6 +52,12 @@ class DestinationInfo {
   // All bytes have arrived. If no other transfer disturbed this one, its rate is kept for later
   // plans; see RateWatch.
   void NoteMoved(MoveOutcome outcome);
+  // What NoteMoved told of stays in the receipt, and what is sent next is added to it.
+  void KeepMoved();
+  // What NoteMoved told of was unlike the source.
+  void NoteMismatch();
+  // So many bytes of it are sent again.
+  void NoteSentAgain(uint64_t bytes);
 
   // Informs the reporter's nodes alone.
   void Report() { reporter_->Report(false); }
@@ -74,6 +80,8 @@ class DestinationInfo {
   Receipt lost_;                              // steps, lanes and seconds of all lost tries
   double lost_held_seconds_ = 0;              // of these seconds
   int lost_tries_ = 0;                        // that moved bytes
+  bool kept_ = false;                         // lost_ has what arrived, too
+  uint64_t sent_again_bytes_ = 0;
   uint64_t bytes_seen_ = 0;
   os::Clock::time_point waits_told_;
   uint64_t begun_ = 0;   // runs of this node when the bytes began to move

@@ -1,6 +1,7 @@
 #include "daemon/engine/transfers/destination_run.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "daemon/engine/base/context.h"
@@ -128,7 +129,7 @@ void DestinationRun::Begin() {
         path,
         params_.request.reservation.source.node,
         params_.request.reservation.ticket,
-        params_.request.asked.checksum,
+        params_.request.asked.checksum && mends_.last(),
         params_.client_buffer,
         payer(),
         flow(),
@@ -139,6 +140,11 @@ void DestinationRun::Begin() {
         params_.request.reservation.memory_id,
         pace_,
         tries_.arrived()};
+    params.unproven = params_.request.asked.checksum;
+    if (const ByteRange* const part = mends_.next()) {
+      params.arrived = part->offset;
+      params.until = part->offset + part->bytes;
+    }
     if (params_.request.asked.deadline) {
       const auto passed =
           std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);
@@ -230,7 +236,7 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
     outcome.status = params_.source_area->span.region->CheckIntact();
   }
   const Status failure = outcome.status;
-  if (failure.ok()) return Verify(std::move(outcome));
+  if (failure.ok()) return OnArrived(std::move(outcome));
   info_.NoteAttempt(failure.reason(), outcome.bytes);
   NoteArrived(outcome.arrived);
   if (left_) return End(cancelled_.ok() ? failure : cancelled_);
@@ -332,24 +338,55 @@ void DestinationRun::BeginWhenConnected(const Status& failure) {
   });
 }
 
+void DestinationRun::OnArrived(MoveOutcome outcome) {
+  const bool more = !mends_.last();
+  if (mends_.next() != nullptr) mends_.Sent();
+  if (!more || !cancelled_.ok()) return Verify(std::move(outcome));
+  info_.NoteMoved(std::move(outcome));
+  info_.KeepMoved();
+  Begin();
+}
+
 void DestinationRun::Verify(MoveOutcome outcome) {
-  const std::string source_sum = outcome.source_checksum;
+  digest::TreeSum source_sum = std::move(outcome.source_checksum);
   info_.NoteMoved(std::move(outcome));
   if (!cancelled_.ok()) return End(cancelled_);
   Proof::Params params{params_.destination,
                        params_.source_area,
                        params_.request.reservation.source.node,
-                       source_sum,
+                       std::move(source_sum),
                        params_.request.asked.checksum,
                        payer(),
                        stop_};
-  proof_ = std::make_shared<Proof>(
-      needs_.context, needs_.checksums, std::move(params),
-      [self = shared_from_this()](const Status& proven, const auto& sums) {
-        self->record().info.receipt.checksum = sums;
-        self->End(proven.ok() || self->cancelled_.ok() ? proven : self->cancelled_);
-      });
+  proof_ =
+      std::make_shared<Proof>(needs_.context, needs_.checksums, std::move(params),
+                              [self = shared_from_this()](const Status& proven, const auto& sums) {
+                                self->OnProven(proven, sums);
+                              });
   proof_->Start();
+}
+
+void DestinationRun::OnProven(const Status& proven, const std::optional<ChecksumResult>& sums) {
+  const std::vector<ByteRange> wrong = proof_->wrong();
+  if (proven.reason() == reasons::kChecksumMismatch) info_.NoteMismatch();
+  // Inside the node it is not a wire that changes bytes, but a client that writes meanwhile.
+  if (proven.ok() || !cancelled_.ok() || IsLocal() || !mends_.Add(wrong)) {
+    record().info.receipt.checksum = sums;
+    return End(proven.ok() || cancelled_.ok() ? proven : cancelled_);
+  }
+  const uint64_t bytes =
+      std::accumulate(wrong.begin(), wrong.end(), uint64_t{0},
+                      [](uint64_t sum, const ByteRange& range) { return sum + range.bytes; });
+  log::Warning("bytes arrived wrong and are sent again",
+               {{"transfer", params_.request.id.str()},
+                {"source", record().info.source.ToString()},
+                {"path", params_.plan.path},
+                {"bytes", std::to_string(bytes)},
+                {"why", proven.ToString()},
+                {"trace", params_.request.asked.trace}});
+  proof_.reset();
+  info_.NoteSentAgain(bytes);
+  Begin();
 }
 
 void DestinationRun::TellArrival() {

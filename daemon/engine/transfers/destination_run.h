@@ -18,6 +18,7 @@
 #include "daemon/engine/staging/checksum.h"
 #include "daemon/engine/transfers/destination_info.h"
 #include "daemon/engine/transfers/destination_plans.h"
+#include "daemon/engine/transfers/mends.h"
 #include "daemon/engine/transfers/moves.h"
 #include "daemon/engine/transfers/proof.h"
 #include "daemon/engine/transfers/reporter.h"
@@ -96,7 +97,10 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   // A previous process began the transfer, and this one has not planned a path yet.
   bool IsUnplanned() const { return params_.plan.path.empty(); }
   void PlanAndBegin();
+  // All of what was asked for has arrived.
+  void OnArrived(MoveOutcome outcome);
   void Verify(MoveOutcome outcome);
+  void OnProven(const Status& proven, const std::optional<ChecksumResult>& sums);
   void End(const Status& status);
   void LetGo();  // of what it holds
   // Everything is there: before anybody hears that the transfer has ended, so that what its
@@ -115,6 +119,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   std::shared_ptr<Move> move_;
   std::shared_ptr<Proof> proof_;  // once all bytes have arrived
   Tries tries_;
+  Mends mends_;
   DestinationInfo info_;
   std::vector<plan::Exclusion> excluded_;
   os::Clock::time_point accepted_;

@@ -1,11 +1,29 @@
 #include "daemon/engine/transfers/proof.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/core/contracts/store.h"
 
 namespace onecopy::engine {
+
+namespace {
+
+// Of the first few, in words.
+std::string Where(const std::vector<ByteRange>& wrong) {
+  constexpr size_t kTold = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(kTold, wrong.size()); ++i) {
+    text += (i == 0 ? ": the payload differs in " : ", ") + FormatBytes(wrong[i].bytes) +
+            " from byte " + std::to_string(wrong[i].offset) + " on";
+  }
+  if (wrong.size() > kTold) text += ", and elsewhere";
+  return text;
+}
+
+}  // namespace
 
 Proof::Proof(Context& context, Checksums& checksums, Params params, Done done)
     : context_(context),
@@ -17,31 +35,36 @@ void Proof::Start() {
   if (!params_.checksum) return Commit();
   if (params_.source) {
     const auto& [there, layout] = *params_.source;
-    return checksums_.Sum(
-        there.region, {there.offset, there.bytes}, layout, params_.stop, params_.payer,
-        [self = shared_from_this()](Result<std::string> sum) { self->SumHere(std::move(sum)); });
+    return checksums_.SumTree(there.region, {there.offset, there.bytes}, layout, params_.stop,
+                              params_.payer,
+                              [self = shared_from_this()](Result<digest::TreeSum> sum) {
+                                self->SumHere(std::move(sum));
+                              });
   }
-  if (!params_.source_sum.empty()) return SumHere(std::move(params_.source_sum));
+  if (!params_.source_sum.root.empty()) return SumHere(std::move(params_.source_sum));
   SumHere(Status(Code::kUnavailable, reasons::kPeerDown,
                  "node " + params_.source_node + " did not answer with the source's checksum"));
 }
 
-void Proof::SumHere(Result<std::string> source) {
+void Proof::SumHere(Result<digest::TreeSum> source) {
   const auto& [here, layout] = params_.destination;
-  checksums_.Sum(here.region, {here.offset, here.bytes}, layout, params_.stop, params_.payer,
-                 [self = shared_from_this(), source = std::move(source)](
-                     const Result<std::string>& sum) { self->Compare(source, sum); });
+  checksums_.SumTree(here.region, {here.offset, here.bytes}, layout, params_.stop, params_.payer,
+                     [self = shared_from_this(), source = std::move(source)](
+                         const Result<digest::TreeSum>& sum) { self->Compare(source, sum); });
 }
 
-void Proof::Compare(const Result<std::string>& source, const Result<std::string>& here) {
-  for (const Result<std::string>* sum : {&source, &here}) {
+void Proof::Compare(const Result<digest::TreeSum>& source, const Result<digest::TreeSum>& here) {
+  for (const Result<digest::TreeSum>* sum : {&source, &here}) {
     if (sum->ok()) continue;
     return End(sum->status().WithContext("the data was transferred, but its checksum is unknown"));
   }
-  sums_ = ChecksumResult{kChecksumAlgorithm, *here, *source == *here};
-  if (*source == *here) return Commit();
+  const bool equal = source->root == here->root;
+  sums_ = ChecksumResult{digest::kTreeAlgorithm, here->root, equal};
+  if (equal) return Commit();
+  wrong_ = digest::DifferingBlocks(source->blocks, here->blocks, params_.destination.payload());
   End({Code::kDataLoss, reasons::kChecksumMismatch,
-       "the source's checksum is " + *source + ", the destination's " + *here,
+       "the source's checksum is " + source->root + ", the destination's " + here->root +
+           Where(wrong_),
        "check whether either end was changed meanwhile; if not, suspect memory or network"});
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/move.h"
@@ -21,7 +22,7 @@ class Proof : public std::enable_shared_from_this<Proof> {
     Area destination;
     std::optional<Area> source;  // if it is on this node
     std::string source_node;
-    std::string source_sum;  // if it is on another node: what that node said, or empty
+    digest::TreeSum source_sum = {};  // if it is on another node: what that node said
     bool checksum = false;
     Owner payer;
     Checksums::StopFlag stop;  // set: skips the steps that remain, and the proof fails
@@ -35,10 +36,13 @@ class Proof : public std::enable_shared_from_this<Proof> {
   void Start();
   // Whether the commit has begun: all bytes are in the file, but maybe not yet on the disk.
   bool committing() const { return committing_; }
+  // Where the payload differs, once the checksums do: its blocks, neighbours as one. Empty if the
+  // other node's blocks are not known.
+  const std::vector<ByteRange>& wrong() const { return wrong_; }
 
  private:
-  void SumHere(Result<std::string> source);
-  void Compare(const Result<std::string>& source, const Result<std::string>& here);
+  void SumHere(Result<digest::TreeSum> source);
+  void Compare(const Result<digest::TreeSum>& source, const Result<digest::TreeSum>& here);
   void Commit();
   void End(const Status& status);
 
@@ -47,6 +51,7 @@ class Proof : public std::enable_shared_from_this<Proof> {
   Params params_;
   Done done_;
   std::optional<ChecksumResult> sums_;
+  std::vector<ByteRange> wrong_;
   bool committing_ = false;
 };
 

@@ -72,7 +72,8 @@ RemoteMove::RemoteMove(const Needs& needs, Params params, Area destination)
       destination_(std::move(destination)),
       slots_(needs.slots.For(*destination_.span.region)),
       remote_source_(std::make_shared<RemoteSource>(needs.context, needs.peers, params_.source_node,
-                                                    params_.transfer.id, params_.checksum)) {}
+                                                    params_.transfer.id, params_.checksum,
+                                                    params_.unproven)) {}
 
 bool RemoteMove::Over(const Status& step) {
   if (finishing_) return true;
@@ -152,7 +153,10 @@ void RemoteMove::AskSource() {
   request.series = needs_.series.Find(params_.transfer.part_of);
   request.nics = lanes_.nics_there;
   request.places = true;
-  if (request.staged) request.arrived_bytes = params_.arrived;
+  if (request.staged) {
+    request.arrived_bytes = params_.arrived;
+    request.until_bytes = params_.until;
+  }
   remote_source_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
     if (self->range_ == nullptr) return;  // stopped, and ended without waiting for this
     if (self->Over(self->range_->Heard(reply.status()))) return;
@@ -218,7 +222,7 @@ void RemoteMove::OpenShare() {
   params.purpose = Purpose::kReceive;
   params.owner = params_.transfer.owner;
   params.payer = params_.payer;
-  params.payload = destination_.payload() - skip_;
+  params.payload = end() - skip_;
   params.most = range_->connection()->depth() * 2;
   params.executor = &range_->connection()->executor();
   share_ = slots_->Open(std::move(params));
@@ -226,7 +230,7 @@ void RemoteMove::OpenShare() {
 
 void RemoteMove::Run() {
   Connection& connection = *range_->connection();
-  const uint64_t bytes = destination_.payload();
+  const uint64_t bytes = end();
   const bool staged = params_.path.source_staged;
   const uint64_t slot_bytes = ready_->slot_bytes;
   if (staged && (slot_bytes < kMinChunkBytes || slot_bytes > slots_->slot_bytes())) {
@@ -409,7 +413,7 @@ void RemoteMove::FinishSource() {
   share_.reset();
   slab_.reset();
   channel_.reset();
-  remote_source_->Finish(!stopped_.ok(), destination_.payload() - skip_, std::move(outcome_),
+  remote_source_->Finish(!stopped_.ok(), end() - skip_, std::move(outcome_),
                          [self = self_](MoveOutcome outcome) {
                            self->outcome_ = std::move(outcome);
                            self->End();

@@ -41,7 +41,9 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
     ScatterRef ranges;                   // null: all of both ends
     std::string memory_id = {};          // of the source's memory; see Reservation
     std::shared_ptr<TransferPace> pace;  // never null
-    uint64_t arrived = 0;  // of the payload's beginning, by earlier moves: not moved again
+    uint64_t arrived = 0;   // of the payload's beginning, by earlier moves: not moved again
+    uint64_t until = 0;     // where in the payload it ends; 0: at its end
+    bool unproven = false;  // afterwards parts of it may be asked for again
 
     // Where the source's bytes lie in what is opened to this node, and how long that is.
     LayoutRef source_layout() const;
@@ -83,6 +85,8 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   void Prepare(const RegionRef& slab);
   void RegisterTarget();
   void AskSource();
+  // The end of what is moved, in the payload.
+  uint64_t end() const { return params_.until != 0 ? params_.until : destination_.payload(); }
   // What the source says of where it begins.
   Status BeginAt(uint64_t begins_at_bytes);
   // What the source says over the channel, except for chunks.

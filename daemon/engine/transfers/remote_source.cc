@@ -41,7 +41,7 @@ void RemoteSource::Finish(bool stopped, uint64_t bytes, MoveOutcome outcome, Mov
   };
   Result<PeerApi*> peer = peers_.Find(node_);
   if (!peer.ok()) return answered(peer.status());
-  (*peer)->Finish(context_.node(), {id_, outcome_.status, checksum_, channel_},
+  (*peer)->Finish(context_.node(), {id_, outcome_.status, checksum_, channel_, unproven_},
                   std::move(answered));
 }
 

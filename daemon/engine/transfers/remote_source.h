@@ -15,12 +15,14 @@ namespace onecopy::engine {
 // Engine thread.
 class RemoteSource : public std::enable_shared_from_this<RemoteSource> {
  public:
-  RemoteSource(Context& context, Peers& peers, std::string node, TransferId id, bool checksum)
+  RemoteSource(Context& context, Peers& peers, std::string node, TransferId id, bool checksum,
+               bool unproven)
       : context_(context),
         peers_(peers),
         node_(std::move(node)),
         id_(std::move(id)),
-        checksum_(checksum) {}
+        checksum_(checksum),
+        unproven_(unproven) {}
 
   // Once.
   void Prepare(PrepareRequest request, Reply<PrepareReply> reply);
@@ -40,7 +42,8 @@ class RemoteSource : public std::enable_shared_from_this<RemoteSource> {
   Peers& peers_;
   const std::string node_;
   const TransferId id_;
-  const bool checksum_;
+  const bool checksum_;  // asked for at the end of this move
+  const bool unproven_;
   ChannelId channel_ = 0;  // of the attempt
   bool prepared_ = false;  // it may hold something for us: it must be told the end
   std::vector<ExecutedStep> promised_;

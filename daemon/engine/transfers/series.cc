@@ -14,6 +14,7 @@
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
 #include "onecopy/transfer.h"
+#include "transport/digest/tree.h"
 #include "transport/os/machine/machine.h"
 
 namespace onecopy::engine {
@@ -413,7 +414,8 @@ void Series::ConcludeIfOver(TransferId id) {
     steps.insert(own.step.from == "file" ? steps.begin() : steps.end(), own);
   }
   if (deciding->checksum && deciding->outcome.ok() && !deciding->sum.empty()) {
-    info.receipt.checksum = ChecksumResult{kChecksumAlgorithm, deciding->sum, deciding->verified};
+    info.receipt.checksum =
+        ChecksumResult{digest::kTreeAlgorithm, deciding->sum, deciding->verified};
   }
   transfers_.Conclude(record, deciding->outcome);
   deciding->reporter->Report(false);

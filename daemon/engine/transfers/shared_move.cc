@@ -18,7 +18,8 @@ SharedMove::SharedMove(Context& context, Peers& peers, MemoryImporter& importer,
       params_(std::move(params)),
       destination_(std::move(destination)),
       remote_source_(std::make_shared<RemoteSource>(context, peers, params_.source_node,
-                                                    params_.transfer.id, params_.checksum)) {}
+                                                    params_.transfer.id, params_.checksum,
+                                                    params_.unproven)) {}
 
 bool SharedMove::Over(const Status& step) {
   if (step.ok() && stopped_.ok() && recalled_.ok()) return false;

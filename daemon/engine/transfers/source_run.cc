@@ -73,6 +73,7 @@ void SourceRun::Stage(const PrepareRequest& request) {
   params.channel = channel_.get();
   params.chunk_bytes = request.chunk_bytes;
   params.skip = request.arrived_bytes;
+  params.until = request.until_bytes;
   stage_ = std::make_shared<StagedSource>(needs_.context, needs_.registrations, slots_,
                                           std::move(params));
   StagedSource::Events events;
@@ -247,11 +248,11 @@ void SourceRun::AfterClosed() {
   }
   if (!finish_->checksum || !failure_.ok() || !finish_->status.ok() || region_ == nullptr)
     return AnswerFinish({});
-  needs_.checksums.Sum(region_, ticket_.place.range, ticket_.place.layout, stop_, payer_,
-                       [self = shared_from_this()](Result<std::string> sum) {
-                         if (!sum.ok() && self->failure_.ok()) self->failure_ = sum.status();
-                         self->AnswerFinish(sum.ok() ? *sum : std::string());
-                       });
+  needs_.checksums.SumTree(region_, ticket_.place.range, ticket_.place.layout, stop_, payer_,
+                           [self = shared_from_this()](Result<digest::TreeSum> sum) {
+                             if (!sum.ok() && self->failure_.ok()) self->failure_ = sum.status();
+                             self->AnswerFinish(sum.ok() ? *std::move(sum) : digest::TreeSum());
+                           });
 }
 
 void SourceRun::Finish(const FinishRequest& request, Reply<FinishReply> reply) {
@@ -267,11 +268,11 @@ void SourceRun::Finish(const FinishRequest& request, Reply<FinishReply> reply) {
             : request.status);
 }
 
-void SourceRun::AnswerFinish(const std::string& checksum) {
+void SourceRun::AnswerFinish(digest::TreeSum checksum) {
   FinishReply reply;
   reply.failure = failure_;
   reply.steps = steps_;
-  reply.checksum = checksum;
+  reply.checksum = std::move(checksum);
   reply.shared = shared_ || needs_.transfers.begun() != begun_;
   if (region_ != nullptr && region_->file() != nullptr) reply.storage = region_->file()->how();
   std::exchange(finish_reply_, nullptr)(std::move(reply));

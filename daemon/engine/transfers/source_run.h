@@ -66,7 +66,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   // it has said that it will not use it.
   bool MayBeginAgain(const std::string& caller, const std::string& ticket) const {
     return caller == destination_ && ticket == ticket_text_ && (!lent_ || finish_) &&
-           !(finish_ && finish_->status.ok());
+           !(finish_ && finish_->status.ok() && !finish_->unproven);
   }
   const Status& failure() const { return failure_; }  // what went wrong here, first
   ChannelId channel() const { return channel_id_; }   // which tells one attempt from the next
@@ -90,7 +90,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   void CloseLoan();
   void OnePartClosed();
   void AfterClosed();
-  void AnswerFinish(const std::string& checksum);
+  void AnswerFinish(digest::TreeSum checksum);
   void End();
 
   const Needs needs_;

@@ -58,6 +58,14 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
                    "node " + caller + " says that " + std::to_string(request.arrived_bytes) +
                        " bytes have arrived of " + std::to_string(ticket->payload())});
   }
+  if (request.until_bytes != 0 &&
+      (request.until_bytes <= request.arrived_bytes || request.until_bytes > ticket->payload())) {
+    return refuse({Code::kInvalidArgument, reasons::kBadSize,
+                   "node " + caller + " asks for what follows byte " +
+                       std::to_string(request.arrived_bytes) + " until " +
+                       std::to_string(request.until_bytes) + ", of " +
+                       std::to_string(ticket->payload())});
+  }
   // The whole is charged, and its parts are not.
   if (ticket->part() && (!request.series || request.series->id != ticket->whole)) {
     return refuse({Code::kInvalidArgument, reasons::kBadArgument,

@@ -40,7 +40,7 @@ void StagedSource::TakeSlots() {
   params.purpose = Purpose::kSend;
   params.owner = params_.owner;
   params.payer = params_.payer;
-  params.payload = params_.area.payload() - params_.skip;
+  params.payload = end() - params_.skip;
   params.most = params_.connection->depth() * 2;
   params.executor = &params_.connection->executor();
   share_ = slots_->Open(std::move(params), [self = shared_from_this()] {
@@ -50,7 +50,7 @@ void StagedSource::TakeSlots() {
 }
 
 void StagedSource::Begin() {
-  const uint64_t bytes = params_.area.payload();
+  const uint64_t bytes = end();
   const LayoutRef& layout = params_.area.layout;
   // A reader with smaller slots sets the size of the chunks.
   const uint64_t chunk_bytes = std::min(slots_->slot_bytes(), params_.chunk_bytes);

@@ -28,6 +28,7 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
     pipeline::Channel* channel = nullptr;  // outlives it
     uint64_t chunk_bytes = 0;              // the most that the reader takes at a time
     uint64_t skip = 0;                     // of the payload's beginning, that the reader has
+    uint64_t until = 0;                    // where in the payload it ends; 0: at its end
   };
   struct Events {
     // The slots begin to fill; chunks have this size, and take these steps.
@@ -57,6 +58,8 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
   std::optional<os::Clock::time_point> OwesSlotsSince() const;
 
  private:
+  // The end of what is sent, in the payload.
+  uint64_t end() const { return params_.until != 0 ? params_.until : params_.area.payload(); }
   void Prepare(const RegionRef& slab);
   void TakeSlots();
   void Begin();

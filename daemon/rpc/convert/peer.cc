@@ -396,6 +396,7 @@ Result<engine::PrepareRequest> Parse(const v1::PrepareRequest& in) {
   value.chunk_bytes = in.chunk_bytes();
   value.places = in.places();
   value.arrived_bytes = in.arrived_bytes();
+  value.until_bytes = in.until_bytes();
   if (in.nics_size() > kMaxNics) return BadField(at / "nics", "are too many");
   for (const std::string& nic : in.nics()) {
     ONECOPY_RETURN_IF_ERROR(CheckText(nic, at / "nics"));
@@ -422,6 +423,7 @@ void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out) {
   out->set_chunk_bytes(value.chunk_bytes);
   out->set_places(value.places);
   out->set_arrived_bytes(value.arrived_bytes);
+  out->set_until_bytes(value.until_bytes);
   for (const std::string& nic : value.nics) out->add_nics(ToUtf8(nic));
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   Print(value.transfer, out->mutable_transfer());
@@ -446,7 +448,8 @@ Result<engine::FinishRequest> Parse(const v1::FinishRequest& in) {
                            ParseTransferId(in.transfer_id(), Field() / "transfer_id"));
   Status status;
   ONECOPY_RETURN_IF_ERROR(codec::ParseStatus(in.status(), Field() / "status", &status));
-  return engine::FinishRequest{std::move(id), std::move(status), in.checksum(), in.channel()};
+  return engine::FinishRequest{std::move(id), std::move(status), in.checksum(), in.channel(),
+                               in.unproven()};
 }
 
 void Print(const engine::FinishRequest& value, v1::FinishRequest* out) {
@@ -454,6 +457,7 @@ void Print(const engine::FinishRequest& value, v1::FinishRequest* out) {
   *out->mutable_status() = ToProto(value.status);
   out->set_checksum(value.checksum);
   out->set_channel(value.channel);
+  out->set_unproven(value.unproven);
 }
 
 Result<engine::FinishReply> Parse(const v1::FinishResponse& in) {
@@ -462,7 +466,11 @@ Result<engine::FinishReply> Parse(const v1::FinishResponse& in) {
   engine::FinishReply value;
   ONECOPY_RETURN_IF_ERROR(codec::ParseStatus(in.failure(), at / "failure", &value.failure));
   ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParsePeer));
-  value.checksum = in.checksum();
+  if (in.block_sums().size() > digest::kMostBlockSums * digest::kDigestBytes) {
+    return BadField(at / "block_sums",
+                    "has more than " + std::to_string(digest::kMostBlockSums) + " checksums");
+  }
+  value.checksum = {in.checksum(), {in.block_bytes(), in.block_sums()}};
   value.shared = in.shared();
   ONECOPY_RETURN_IF_ERROR(CheckText(in.storage(), at / "storage"));
   value.storage = in.storage();
@@ -472,7 +480,9 @@ Result<engine::FinishReply> Parse(const v1::FinishResponse& in) {
 void Print(const engine::FinishReply& value, v1::FinishResponse* out) {
   if (!value.failure.ok()) *out->mutable_failure() = ToProto(value.failure);
   for (const ExecutedStep& step : value.steps) Print(step, out->add_steps());
-  out->set_checksum(value.checksum);
+  out->set_checksum(value.checksum.root);
+  out->set_block_bytes(value.checksum.blocks.block_bytes);
+  out->set_block_sums(value.checksum.blocks.sums);
   out->set_shared(value.shared);
   out->set_storage(ToUtf8(value.storage));
 }

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <thread>
 
-#include "client/lib/files/digest.h"
 #include "client/lib/files/windows.h"
 #include "onecopy/reasons.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/client/file_copy_fixture.h"
+#include "transport/digest/tree.h"
 
 namespace copy_from_file_test {
 using onecopy::Code;
@@ -275,11 +275,10 @@ TEST_CASE("a checksum covers the whole copy, from the file to the far buffer") {
     const auto copy = CopyFileToBuffer(f.client, {path}, {"west", "b", {}, {}}, options);
     REQUIRE_OK(copy);
     REQUIRE(copy->receipt.checksum.has_value());
-    CHECK(copy->receipt.checksum->algorithm == "xxh3-128");
+    CHECK(copy->receipt.checksum->algorithm == "xxh3-128-tree");
     CHECK(copy->receipt.checksum->verified);
     CHECK(copy->receipt.checksum->value ==
-          onecopy::client::DigestOf(reinterpret_cast<const std::byte*>(content.data()),
-                                    content.size()));
+          onecopy::digest::TreeHexOf(content.data(), content.size()));
   }
   SECTION("and finds a byte that changed on the way") {
     f.daemon.CorruptArrivals();
@@ -296,8 +295,8 @@ TEST_CASE("a part's checksum is the daemon's word, and is compared with what was
   onecopy::Receipt receipt;
   const auto verify = [&] { return onecopy::client::VerifyPart(receipt, data, content.size()); };
   CHECK(verify().code() == Code::kUnimplemented);
-  receipt.checksum = onecopy::ChecksumResult{"xxh3-128", "", true};
-  receipt.checksum->value = onecopy::client::DigestOf(data, content.size());
+  receipt.checksum = onecopy::ChecksumResult{"xxh3-128-tree", "", true};
+  receipt.checksum->value = onecopy::digest::TreeHexOf(data, content.size());
   REQUIRE_OK(verify());
   receipt.checksum->verified = false;
   CHECK(verify().reason() == reasons::kChecksumMismatch);

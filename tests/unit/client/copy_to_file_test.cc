@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <thread>
 
-#include "client/lib/files/digest.h"
 #include "onecopy/reasons.h"
 #include "tests/unit/client/file_copy_fixture.h"
 #include "tests/unit/client/ordinary_user.h"
 #include "tests/unit/client/streams.h"
+#include "transport/digest/tree.h"
 
 namespace copy_to_file_test {
 using onecopy::Code;
@@ -342,8 +342,7 @@ TEST_CASE("a checksum covers what was written") {
   REQUIRE(copy->receipt.checksum.has_value());
   CHECK(copy->receipt.checksum->verified);
   CHECK(copy->receipt.checksum->value ==
-        onecopy::client::DigestOf(reinterpret_cast<const std::byte*>(f.content.data()),
-                                  f.content.size()));
+        onecopy::digest::TreeHexOf(f.content.data(), f.content.size()));
 }
 
 TEST_CASE("a plan for a file has the client's pass as its last step, and writes nothing") {

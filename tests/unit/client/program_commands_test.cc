@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "client/lib/files/digest.h"
 #include "onecopy/reasons.h"
 #include "tests/unit/client/gpus.h"
 #include "tests/unit/client/program_fixture.h"
+#include "transport/digest/tree.h"
 
 using onecopy::Code;
 using onecopy::Status;
@@ -42,9 +42,12 @@ TEST_CASE("buffers are created, listed, shown, summed and removed") {
   CHECK(onecopy({"buffer", "show", "west:b", "--json"}).json()["bytes"] == 2000);
   const std::string zeroes(10, '\0');
   CHECK(onecopy({"buffer", "sum", "x@0+10"}).out ==
-        onecopy::client::DigestOf(reinterpret_cast<const std::byte*>(zeroes.data()), 10) +
-            "  x@0+10\n");
-  CHECK(onecopy({"buffer", "sum", "x", "--json"}).json()["algorithm"] == "xxh3-128");
+        onecopy::digest::HexOf(zeroes.data(), 10) + "  x@0+10\n");
+  CHECK(onecopy({"buffer", "sum", "x@0+10", "--tree"}).out ==
+        onecopy::digest::TreeHexOf(zeroes.data(), 10) + "  x@0+10\n");
+  const auto sum = onecopy({"buffer", "sum", "x@0+10", "--json"}).json();
+  CHECK(sum["algorithm"] == "xxh3-128");
+  CHECK(sum["tree"] == onecopy::digest::TreeHexOf(zeroes.data(), 10));
   CHECK(onecopy({"buffer", "rm", "x", "a"}).out == "removed east:x\nremoved east:a\n");
   CHECK(onecopy({"buffer", "rm", "x"}).exit_status == 3);
   CHECK(onecopy({"buffer", "create", "west:y", "--size", "10"}).out ==

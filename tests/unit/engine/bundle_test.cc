@@ -111,7 +111,7 @@ void CheckBundle(const TransferInfo& done, const TransferRequest& request, size_
   for (const ExecutedStep& step : receipt.steps) CHECK(step.bytes == 300'000);
   REQUIRE(receipt.checksum);
   CHECK(receipt.checksum->verified);
-  CHECK(receipt.checksum->algorithm == "xxh3-128 of xxh3-128");
+  CHECK(receipt.checksum->algorithm == "xxh3-128 of xxh3-128-tree");
   CHECK(receipt.checksum->value.size() == 32);
 }
 

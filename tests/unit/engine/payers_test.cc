@@ -8,6 +8,7 @@
 #include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "transport/core/ranges/range_groups.h"
+#include "transport/digest/hasher.h"
 
 namespace payers_test {
 using namespace onecopy;
@@ -282,8 +283,8 @@ TEST_CASE("a sum is the same whether it is cut into turns or not") {
   memory->data[kBytes - 1] ^= std::byte{1};
   CHECK(whole != sum(0, kBytes));
   memory->data[kBytes - 1] ^= std::byte{1};
-  CHECK(whole == SumOf(std::string(reinterpret_cast<const char*>(memory->data), kBytes)));
-  CHECK(sum(7, 0) == SumOf(""));
+  CHECK(whole == digest::HexOf(memory->data, kBytes));
+  CHECK(sum(7, 0) == digest::HexOf("", 0));
 }
 
 TEST_CASE("blocks of a range have a sum each, wherever the turns end, and not too many do") {
@@ -306,7 +307,7 @@ TEST_CASE("blocks of a range have a sum each, wherever the turns end, and not to
     CHECK(sums->bytes == kBytes - 7);
     std::vector<std::string> expected;
     for (uint64_t at = 7; at < kBytes; at += std::min(block, kBytes - at)) {
-      expected.push_back(SumOf(all.substr(at, block)));
+      expected.push_back(digest::HexOf(&all[at], std::min(block, kBytes - at)));
     }
     CHECK(sums->blocks == expected);
   }

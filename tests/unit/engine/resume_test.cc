@@ -10,9 +10,8 @@
 
 #include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
-#include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
-#include "transport/link/tcp/frame.h"
+#include "tests/unit/engine/fragile.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;
@@ -21,66 +20,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr uint64_t kPayload = (uint64_t{64} << 20) + 5;
+constexpr uint64_t kPayload = kFragilePayload;
 constexpr uint64_t kGrain = uint64_t{1} << 20;
-
-// West reads from east, over a link whose gets a test lets fail.
-struct Fragile {
-  std::shared_ptr<FakeNics> reader = std::make_shared<FakeNics>();
-  EngineCluster cluster;
-  EngineNode& east;
-  EngineNode& west;
-  Principal in_east;
-  Principal in_west;
-  EngineNode::Registered a;
-  EngineNode::Registered b;
-
-  explicit Fragile(std::chrono::milliseconds resume_for = 1min)
-      : cluster({"east", "west"},
-                [this, resume_for](const std::string& name, NodePlan& plan) {
-                  const auto nics = name == "east" ? std::make_shared<FakeNics>() : reader;
-                  plan.links.push_back(MakeFakeRdma(MakeTcpLink(name), 1, nics));
-                  plan.options.slot_bytes = 512 << 10;
-                  plan.options.slots = 8;
-                  plan.options.stall_timeout = 300ms;
-                  plan.options.resume_for = resume_for;
-                }),
-        east(cluster["east"]),
-        west(cluster["west"]),
-        in_east(east.Attach()),
-        in_west(west.Attach()),
-        a(Make(east, in_east, "a")),
-        b(Make(west, in_west, "b")) {
-    Fill(a.data, kPayload, 1);
-    cluster.WaitForPeer("west", "east", NodeState::kConnected);
-  }
-
-  static EngineNode::Registered Make(EngineNode& node, const Principal& who,
-                                     const std::string& name) {
-    auto made = node.Register(who, name, kPayload);
-    REQUIRE_OK(made);
-    return std::move(*made);
-  }
-  // So many gets go well, and then so many fail.
-  void LoseGets(int after, int count) {
-    reader->Set(
-        [left = std::make_shared<std::atomic<int>>(0), after, count](FakeNics::Hooks& hooks) {
-          hooks.on_get = [left, after, count](const LaneInfo&) -> Status {
-            const int number = left->fetch_add(1);
-            if (number < after || number >= after + count) return OkStatus();
-            return {Code::kUnavailable, reasons::kLinkDown, "lost by the test"};
-          };
-        });
-  }
-  TransferInfo Copy(const std::string& path) {
-    TransferRequest request = Request("east:a", "west:b");
-    request.policy.path_glob = path;
-    request.checksum = true;
-    const auto copied = west.Copy(in_west, request);
-    REQUIRE_OK(copied);
-    return *copied;
-  }
-};
 
 }  // namespace
 
@@ -153,7 +94,7 @@ TEST_CASE("a source that begins elsewhere than it was asked to is not believed")
   CHECK(copied.error.message().find("was asked for what follows byte") != std::string::npos);
 }
 
-TEST_CASE("nobody has received more of a payload than there is") {
+TEST_CASE("nobody has received more of a payload than there is, or is sent more") {
   Fragile fragile;
   PrepareRequest request;
   request.id = TransferId("t");
@@ -172,11 +113,26 @@ TEST_CASE("nobody has received more of a payload than there is") {
   }));
   REQUIRE_OK(connected);
   request.connection = connected->connection;
-  for (const uint64_t arrived : {kPayload - 1, kPayload, UINT64_MAX}) {
-    CAPTURE(arrived);
+  struct Part {
+    uint64_t arrived;
+    uint64_t until;  // 0: the end
+    bool served;
+  };
+  for (const auto& [arrived, until, served] : std::initializer_list<Part>{
+           {kPayload - 1, 0, true},
+           {kPayload, 0, false},
+           {UINT64_MAX, 0, false},
+           {0, 1, true},
+           {kPayload - 1, kPayload, true},
+           {0, kPayload + 1, false},
+           {7, 7, false},
+           {7, 6, false},
+           {0, UINT64_MAX, false},
+       }) {
+    CAPTURE(arrived, until);
     const auto reserved = ask(std::function([&](PeerApi& east, Reply<Reservation> reply) {
       ReserveRequest asked;
-      asked.id = request.id = TransferId("t" + std::to_string(arrived));
+      asked.id = request.id = TransferId("t" + std::to_string(request.channel));
       asked.uid = 1000;
       asked.destination_node = "west";
       asked.source = ParseEnd("east:a");
@@ -185,11 +141,12 @@ TEST_CASE("nobody has received more of a payload than there is") {
     REQUIRE_OK(reserved);
     request.ticket = reserved->ticket;
     request.arrived_bytes = arrived;
+    request.until_bytes = until;
     ++request.channel;
     const auto prepared = ask(std::function([&](PeerApi& east, Reply<PrepareReply> reply) {
       east.Prepare("west", request, std::move(reply));
     }));
-    CHECK(prepared.ok() == (arrived < kPayload));
+    CHECK(prepared.ok() == served);
     if (prepared.ok()) CHECK(prepared->begins_at_bytes == arrived);
     if (!prepared.ok()) CHECK(prepared.status().reason() == reasons::kBadSize);
   }

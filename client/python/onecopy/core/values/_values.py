@@ -299,11 +299,15 @@ class Buffer:
 
 @dataclasses.dataclass(frozen=True)
 class Sum:
-    """The checksum of a range, as it was when the daemon read it."""
+    """The checksum of a range, as it was when the daemon read it.
+
+    `value`: xxh3-128, as `xxhsum -H2` prints it of a file; `tree`: xxh3-128-tree, which receipts have. Hexadecimal.
+    """
 
     algorithm: str
     value: str
     bytes: int
+    tree: str = ""
 
     def __str__(self) -> str:
         return f"{self.algorithm} {self.value}"
