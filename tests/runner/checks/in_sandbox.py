@@ -42,6 +42,8 @@ def _mounts(keys, writable, executable):
     allowed = [path.removeprefix("-") for path in allowed if not path.startswith("-") or os.path.exists(path[1:])]
     # The program is where it was built, not where the unit has it.
     folders = {os.path.realpath(path) for path in allowed if os.path.isdir(path)} | set(executable)
+    named = [path for value in keys.get("ReadWritePaths", ()) for path in value.split()]
+    writable = [*writable, *(path.removeprefix("-") for path in named if os.path.exists(path.removeprefix("-")))]
     for path in [*folders, *writable]:
         _mount(path, path, _MS_BIND | _MS_REC)
     if keys["ProtectSystem"] == ["strict"]:

@@ -71,9 +71,18 @@ def _move(keys, binaries, place):
             folder = place / name
             folder.mkdir()
             os.chown(folder, 65534, 65534)
+            # Beside the run directory, what the unit's LogsDirectory stands for.
+            audited = folder / "logs" / "audit.log"
+            audited.parent.mkdir()
+            config = folder / "config.toml"
+            config.write_text(f'[audit]\nfile = "{audited}"\nlevel = "all"\n')
+            writable = [folder / "run"] + ([audited.parent] if "LogsDirectory" in keys else [])
+            for each in writable:
+                each.mkdir(exist_ok=True)
+                os.chown(each, 65534, 65534)
             settings.write_text(json.dumps(
-                {"keys": keys, "writable": [str(folder)], "executable": [str(binaries)], "uid": 65534}))
-            command = [str(binaries / "onecopyd"), "--name", name, "--listen", "127.0.0.1:0", "--lanes", "127.0.0.1:0",
+                {"keys": keys, "writable": [*map(str, writable)], "executable": [str(binaries)], "uid": 65534}))
+            command = [str(binaries / "onecopyd"), "--config", str(config), "--name", name, "--listen", "127.0.0.1:0", "--lanes", "127.0.0.1:0",
                        "--run-dir", str(folder / "run")]
             if name == "east":
                 command += ["--peer", f"west={processes['west'][1]}"]
@@ -86,6 +95,8 @@ def _move(keys, binaries, place):
                 return [f"{name} does not start: {(place / f'{name}.log').read_text()}"]
             processes[name] = (process, ready.split("listen=")[1].split()[0])
         findings = _use(binaries, place)
+        findings += [f"{name} has written no record to its audit file" for name in processes
+                     if "what=" not in (place / name / "logs" / "audit.log").read_text()]
     finally:
         for name, (process, _) in processes.items():
             process.terminate()
