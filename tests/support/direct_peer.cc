@@ -60,9 +60,10 @@ class DirectPeer final : public PeerApi {
                        });
   }
   void Finish(const std::string& caller, FinishRequest request, Reply<FinishReply> reply) override {
-    Call<FinishReply>("Finish", std::move(reply), [caller, request](PeerApi& api, auto answer) {
-      api.Finish(caller, request, std::move(answer));
-    });
+    Call<FinishReply>("Finish", Changed(std::move(reply)),
+                      [caller, request](PeerApi& api, auto answer) {
+                        api.Finish(caller, request, std::move(answer));
+                      });
   }
   void OpenProbe(const std::string& caller, OpenProbeRequest request,
                  Reply<OpenProbeReply> reply) override {
@@ -250,6 +251,7 @@ class DirectPeer final : public PeerApi {
   template <typename T, typename F>
   void Call(const std::string& method, Reply<T> reply, F call) {
     if (Status there = cluster_.Reachable(self_, peer_, method); !there.ok()) {
+      cluster_.CountFailed(method);
       return loop_.Post([reply = std::move(reply), there]() mutable { reply(there); });
     }
     auto shared = std::make_shared<Reply<T>>(std::move(reply));

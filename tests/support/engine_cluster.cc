@@ -260,6 +260,16 @@ size_t EngineCluster::calls(const std::string& method) {
   return calls_[method];
 }
 
+void EngineCluster::CountFailed(const std::string& method) {
+  const MutexLock lock(mutex_);
+  ++failed_calls_[method];
+}
+
+size_t EngineCluster::failed_calls(const std::string& method) {
+  const MutexLock lock(mutex_);
+  return failed_calls_[method];
+}
+
 bool EngineCluster::Hangs(const std::string& method) {
   const MutexLock lock(mutex_);
   ++calls_[method];

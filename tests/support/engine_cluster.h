@@ -109,8 +109,9 @@ class EngineCluster {
   // The answers to such calls are not on their way before ReleaseCalls.
   void HoldAnswers(const std::string& method);
   void ReleaseCalls();
-  // How many of them were made.
+  // How many of them were made, without those that failed on their way.
   size_t calls(const std::string& method);
+  size_t failed_calls(const std::string& method);
   // Answers of this type (see Changes) are changed on their way.
   template <typename Reply>
   void ChangeReplies(std::function<void(Reply&)> change) {
@@ -121,6 +122,7 @@ class EngineCluster {
   void WaitForPeer(const std::string& from, const std::string& to, NodeState state);
 
   // For the direct calls.
+  void CountFailed(const std::string& method);
   Status Reachable(const std::string& from, const std::string& to, const std::string& method);
   // Whether this call is never to be answered.
   bool Hangs(const std::string& method);
@@ -154,10 +156,11 @@ class EngineCluster {
   std::set<std::string> holding_answers_ ONECOPY_GUARDED_BY(mutex_);
   std::vector<Task> held_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, size_t> calls_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<std::string, size_t> failed_calls_ ONECOPY_GUARDED_BY(mutex_);
   using Changes = std::tuple<
       std::function<void(engine::OpenProbeReply&)>, std::function<void(engine::OpenRangeReply&)>,
       std::function<void(engine::OpenPushReply&)>, std::function<void(engine::MemoryExport&)>,
-      std::function<void(engine::PrepareReply&)>>;
+      std::function<void(engine::PrepareReply&)>, std::function<void(engine::FinishReply&)>>;
   Changes changes_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<EngineNode>> nodes_;
   friend class EngineNode;

@@ -31,9 +31,10 @@ struct Ticket {
   std::optional<GrantId> grant;  // gives the right; unset: it needs none
   TransferId whole = {};         // the transfer that this one is a part of; empty: none
   os::Clock::time_point expires = {};
-  Status lost = {};     // why the buffer is gone, once it is
-  bool ranged = false;  // the request named ranges
-  uint64_t record = 0;  // the number of its record; 0: it is not recorded
+  Status lost = {};       // why the buffer is gone, once it is
+  bool ranged = false;    // the request named ranges
+  uint64_t record = 0;    // the number of its record; 0: it is not recorded
+  uint32_t unproven = 0;  // how often all has been read, and parts were asked for again
   // Paid by the node that reserved, or by the owner if that is this node (see PayerAt). All copies
   // share it: a reservation and the read that uses it cost one charge.
   std::shared_ptr<Ledger::Charge> charge = {};

@@ -37,7 +37,8 @@ void DestinationInfo::NoteRunning(const Move& move, double negotiation_seconds) 
   shared_ = transfers_.moving() > 1;
   TransferInfo& info = record().info;
   info.state = TransferState::kRunning;
-  info.receipt.negotiation_seconds = negotiation_seconds;
+  // Until the first byte: not of what is sent again.
+  if (!kept_) info.receipt.negotiation_seconds = negotiation_seconds;
   info.receipt.lanes = move.lanes();
   transfers_.Changed(record());
   Report();
@@ -115,7 +116,11 @@ void DestinationInfo::KeepMoved() {
 }
 
 void DestinationInfo::NoteMismatch() {
-  record().info.receipt.attempts.back().outcome = reasons::kChecksumMismatch;
+  auto& attempts = record().info.receipt.attempts;
+  for (; compared_ < attempts.size(); ++compared_) {
+    std::string& outcome = attempts[compared_].outcome;
+    if (outcome == "SUCCEEDED") outcome = reasons::kChecksumMismatch;
+  }
 }
 
 void DestinationInfo::NoteSentAgain(uint64_t bytes) {
@@ -157,9 +162,10 @@ void DestinationInfo::Describe(MoveOutcome outcome) {
     receipt.evidence["sent_again"] =
         FormatBytes(sent_again_bytes_) + ", which had arrived unlike the source";
   }
-  if (of_.tries.arrived() > 0) {
+  if (!kept_) resumed_at_ = of_.tries.arrived();
+  if (resumed_at_ > 0) {
     receipt.evidence["resumed"] =
-        "at byte " + std::to_string(of_.tries.arrived()) + ", after " +
+        "at byte " + std::to_string(resumed_at_) + ", after " +
         (resumed_ ? "a restart of node " + record().info.destination.node + "'s daemon and " : "") +
         std::to_string(lost_tries_) + " lost connections";
   }

@@ -54,7 +54,7 @@ class DestinationInfo {
   void NoteMoved(MoveOutcome outcome);
   // What NoteMoved told of stays in the receipt, and what is sent next is added to it.
   void KeepMoved();
-  // What NoteMoved told of was unlike the source.
+  // What NoteMoved told of since the last comparison was unlike the source.
   void NoteMismatch();
   // So many bytes of it are sent again.
   void NoteSentAgain(uint64_t bytes);
@@ -82,6 +82,9 @@ class DestinationInfo {
   int lost_tries_ = 0;                        // that moved bytes
   bool kept_ = false;                         // lost_ has what arrived, too
   uint64_t sent_again_bytes_ = 0;
+  size_t compared_ = 0;  // attempts whose bytes have been compared
+  uint64_t resumed_at_ =
+      0;  // where the payload was continued last, before any of it was sent again
   uint64_t bytes_seen_ = 0;
   os::Clock::time_point waits_told_;
   uint64_t begun_ = 0;   // runs of this node when the bytes began to move

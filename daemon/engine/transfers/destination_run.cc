@@ -1,7 +1,6 @@
 #include "daemon/engine/transfers/destination_run.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "daemon/engine/base/context.h"
@@ -87,6 +86,11 @@ void DestinationRun::PlanAndBegin() {
   });
 }
 
+std::string DestinationRun::ArrivedWrong() const {
+  return FormatBytes(mends_.bytes()) + " of " + FormatBytes(params_.destination.payload()) +
+         " had arrived unlike the source and were being sent again";
+}
+
 std::string DestinationRun::WhatItWaitsFor() const {
   if (between_) {
     return "it waited for node " + params_.request.reservation.source.node +
@@ -96,6 +100,7 @@ std::string DestinationRun::WhatItWaitsFor() const {
   if (proof_ != nullptr && proof_->committing())
     return "the bytes were in the file, but not all of them on the disk yet";
   if (move_ == nullptr) return "the bytes had arrived, and their checksums were being computed";
+  if (mends_.next() != nullptr) return ArrivedWrong();
   const std::string waits_for = move_->waits_for();
   if (!waits_for.empty()) return "it waited for " + waits_for;
   const auto silent =
@@ -140,7 +145,7 @@ void DestinationRun::Begin() {
         params_.request.reservation.memory_id,
         pace_,
         tries_.arrived()};
-    params.unproven = params_.request.asked.checksum;
+    params.unproven = params_.request.asked.checksum && !path.link.empty();
     if (const ByteRange* const part = mends_.next()) {
       params.arrived = part->offset;
       params.until = part->offset + part->bytes;
@@ -259,6 +264,7 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
                                                  {"trace", params_.request.asked.trace}});
     params_.plan = std::move(*other);
     tries_.BeginAgain();
+    if (params_.plan.link.empty()) mends_.SendAll();
     return Begin();
   }
   info_.NoteFailed(std::move(outcome));
@@ -280,7 +286,8 @@ bool DestinationRun::MayTryAgain(const MoveOutcome& outcome) const {
 bool DestinationRun::SomeArrived() const {
   const TransferId& part_of = needs_.transfers.Find(params_.request.id)->info.part_of;
   const TransferRecord* whole = part_of.empty() ? nullptr : needs_.transfers.Find(part_of);
-  return tries_.arrived() > 0 || (whole != nullptr && whole->info.bytes_done > 0);
+  return tries_.arrived() > 0 || mends_.next() != nullptr ||
+         (whole != nullptr && whole->info.bytes_done > 0);
 }
 
 bool DestinationRun::MayWait(bool arrived) const {
@@ -341,7 +348,7 @@ void DestinationRun::BeginWhenConnected(const Status& failure) {
 void DestinationRun::OnArrived(MoveOutcome outcome) {
   const bool more = !mends_.last();
   if (mends_.next() != nullptr) mends_.Sent();
-  if (!more || !cancelled_.ok()) return Verify(std::move(outcome));
+  if (!more || left_ || !cancelled_.ok()) return Verify(std::move(outcome));
   info_.NoteMoved(std::move(outcome));
   info_.KeepMoved();
   Begin();
@@ -367,25 +374,23 @@ void DestinationRun::Verify(MoveOutcome outcome) {
 }
 
 void DestinationRun::OnProven(const Status& proven, const std::optional<ChecksumResult>& sums) {
-  const std::vector<ByteRange> wrong = proof_->wrong();
+  record().info.receipt.checksum = sums;
   if (proven.reason() == reasons::kChecksumMismatch) info_.NoteMismatch();
-  // Inside the node it is not a wire that changes bytes, but a client that writes meanwhile.
-  if (proven.ok() || !cancelled_.ok() || IsLocal() || !mends_.Add(wrong)) {
-    record().info.receipt.checksum = sums;
+  // Inside a host it is not a wire that changes bytes, but a program that writes meanwhile.
+  const bool by_wire = !params_.plan.link.empty();
+  if (proven.ok() || left_ || !cancelled_.ok() || !by_wire || !mends_.Add(proof_->wrong())) {
     return End(proven.ok() || cancelled_.ok() ? proven : cancelled_);
   }
-  const uint64_t bytes =
-      std::accumulate(wrong.begin(), wrong.end(), uint64_t{0},
-                      [](uint64_t sum, const ByteRange& range) { return sum + range.bytes; });
   log::Warning("bytes arrived wrong and are sent again",
                {{"transfer", params_.request.id.str()},
                 {"source", record().info.source.ToString()},
                 {"path", params_.plan.path},
-                {"bytes", std::to_string(bytes)},
+                {"bytes", std::to_string(mends_.bytes())},
                 {"why", proven.ToString()},
                 {"trace", params_.request.asked.trace}});
   proof_.reset();
-  info_.NoteSentAgain(bytes);
+  info_.NoteSentAgain(mends_.bytes());
+  tries_.ArrivedAll();
   Begin();
 }
 
@@ -421,7 +426,8 @@ void DestinationRun::End(const Status& status) {
   }
   if (status.ok() && params_.tell) TellArrival();
   LetGo();
-  needs_.transfers.Conclude(record, status);
+  const bool wrong = !status.ok() && cancelled_.ok() && mends_.next() != nullptr;
+  needs_.transfers.Conclude(record, wrong ? status.WithContext(ArrivedWrong()) : status);
   // After the order's record: the next process resumes a transfer that has only this one. If this
   // daemon's start failed, it can still do so.
   if (params_.recorded && needs_.context.serving) needs_.records.EraseArriving(params_.request.id);

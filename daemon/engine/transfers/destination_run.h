@@ -78,6 +78,8 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
  private:
   // What has kept it from its end so far.
   std::string WhatItWaitsFor() const;
+  // What has arrived and is sent once more.
+  std::string ArrivedWrong() const;
   bool IsLocal() const { return params_.source_area.has_value(); }
   void Begin();
   void OnRunning();

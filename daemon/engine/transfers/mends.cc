@@ -23,4 +23,10 @@ bool Mends::Add(const std::vector<ByteRange>& wrong) {
   return true;
 }
 
+uint64_t Mends::bytes() const {
+  uint64_t bytes = 0;
+  for (const ByteRange& part : parts_) bytes += part.bytes;
+  return bytes;
+}
+
 }  // namespace onecopy::engine

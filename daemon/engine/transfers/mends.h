@@ -2,6 +2,7 @@
 // once more.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <vector>
 
@@ -21,6 +22,10 @@ class Mends {
   bool last() const { return parts_.size() <= 1; }
   // next() has arrived.
   void Sent() { parts_.pop_front(); }
+  // How much of the payload is still to be sent.
+  uint64_t bytes() const;
+  // The payload is sent as a whole instead.
+  void SendAll() { parts_.clear(); }
 
  private:
   std::deque<ByteRange> parts_;

@@ -58,6 +58,12 @@ void Proof::Compare(const Result<digest::TreeSum>& source, const Result<digest::
     if (sum->ok()) continue;
     return End(sum->status().WithContext("the data was transferred, but its checksum is unknown"));
   }
+  if (source->blocks.block_bytes == 0) {
+    return End({Code::kUnavailable, reasons::kPeerIncompatible,
+                "the data was transferred, but the onecopyd of node " + params_.source_node +
+                    " computes another checksum",
+                "install the same version on both nodes"});
+  }
   const bool equal = source->root == here->root;
   sums_ = ChecksumResult{digest::kTreeAlgorithm, here->root, equal};
   if (equal) return Commit();

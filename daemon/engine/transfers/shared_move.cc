@@ -173,6 +173,9 @@ std::string SharedMove::waits_for() const {
 void SharedMove::Finish() {
   // Before the source is asked: it may be waiting for this.
   moved_ = bytes_done();
+  finishing_ = true;
+  waits_for_ = "node " + params_.source_node +
+               (params_.checksum ? " to sum up the source" : " to release the source");
   chain_.reset();
   route_.reset();
   use_.reset();

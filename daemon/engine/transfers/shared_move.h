@@ -24,7 +24,11 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
   void Stop(const Status& why) override;
   uint64_t bytes_done() const override { return chain_ == nullptr ? moved_ : chain_->bytes_done(); }
   uint64_t life() const override {
-    return bytes_done() + LifeOfWaiting(params_.flow) + LifeOfHeld(chain_);
+    // The source may read all of its range for its checksum; how long that may take is the call's.
+    const auto passed =
+        finishing_ && params_.checksum ? os::Clock::now() - started_ : os::Clock::duration(0);
+    return bytes_done() + LifeOfWaiting(params_.flow) + LifeOfHeld(chain_) +
+           static_cast<uint64_t>(passed.count());
   }
   std::string waits_for() const override;
 
@@ -57,6 +61,8 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
   std::shared_ptr<CopyRoute> route_;
   std::shared_ptr<RemoteSource> remote_source_;
   std::shared_ptr<pipeline::Chain> chain_;
+  const os::Clock::time_point started_ = os::Clock::now();
+  bool finishing_ = false;
   uint64_t moved_ = 0;  // by the chain, once that has gone
   MoveOutcome outcome_;
   std::string waits_for_;

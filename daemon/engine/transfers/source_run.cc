@@ -261,6 +261,7 @@ void SourceRun::Finish(const FinishRequest& request, Reply<FinishReply> reply) {
         Status(Code::kFailedPrecondition, reasons::kBadArgument, "the transfer is already ending"));
   }
   finish_ = request;
+  if (request.status.ok()) ticket_.unproven += request.unproven ? 1 : kMostUnproven + 1;
   finish_reply_ = std::move(reply);
   if (closed_) return AfterClosed();
   Close(request.status.ok()

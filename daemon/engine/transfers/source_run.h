@@ -66,8 +66,10 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   // it has said that it will not use it.
   bool MayBeginAgain(const std::string& caller, const std::string& ticket) const {
     return caller == destination_ && ticket == ticket_text_ && (!lent_ || finish_) &&
-           !(finish_ && finish_->status.ok() && !finish_->unproven);
+           !(finish_ && finish_->status.ok() && ticket_.unproven > kMostUnproven);
   }
+  // A destination sends three times at the most what arrived wrong, in a few parts each.
+  static constexpr uint32_t kMostUnproven = 64;
   const Status& failure() const { return failure_; }  // what went wrong here, first
   ChannelId channel() const { return channel_id_; }   // which tells one attempt from the next
   // Runs `then` once nothing is open any more: at once, where that is so.

@@ -23,6 +23,11 @@ bool Tries::Arrived(uint64_t bytes, uint64_t payload) {
   return true;
 }
 
+void Tries::ArrivedAll() {
+  made_ = 0;
+  lost_ = OkStatus();
+}
+
 void Tries::Lose(const Status& why) {
   if (lost_.ok()) {
     lost_ = why;

@@ -27,6 +27,9 @@ class Tries {
   // and losses, and returns true.
   bool Arrived(uint64_t bytes, uint64_t payload);
 
+  // Notes that all of the payload has arrived, so what is sent once more has tries of its own.
+  void ArrivedAll();
+
   // Notes that a connection or node was lost. lost() keeps the first reason until more arrives.
   void Lose(const Status& why);
   const Status& lost() const { return lost_; }
