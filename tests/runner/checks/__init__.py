@@ -11,7 +11,7 @@ import report
 from checks.context import CannotRun, Context
 
 _MODULES = ("formatting", "layers", "python_layers", "protos", "tracked", "spelling", "phrases", "facts", "shell", "self_tests",
-            "unit_file", "sandbox", "installation", "tidy")
+            "cuda_header", "unit_file", "sandbox", "installation", "tidy")
 
 
 def run(root, build, logs, env, required, outcome):

@@ -1,0 +1,17 @@
+import unittest
+
+from checks import cuda_header
+
+DEPS = """a.o: #deps 2, deps mtime 1 (VALID)
+    /src/a.cc
+    /usr/local/include/cuda.h
+
+b.o: #deps 2, deps mtime 1 (VALID)
+    /src/b.cc
+    ../../transport/shim/cuda.h
+"""
+
+
+class CudaHeaderTest(unittest.TestCase):
+    def test_objects_are_found_by_the_systems_header_alone(self):
+        self.assertEqual(cuda_header.including(DEPS, "cuda.h"), {"a.o"})
