@@ -52,7 +52,7 @@ class KeptNode : public Node {
     const pid_t holder = Holder();
     REQUIRE(holder > 0);
     ::kill(holder, SIGKILL);
-    WaitUntil("the holder has ended", [&] { return ::kill(holder, 0) != 0; });
+    WaitUntil("the holder has ended", [&] { return HasEnded(holder); });
   }
   void KillAndRestart() {
     Kill();
@@ -301,7 +301,7 @@ TEST_CASE("memory that no daemon asks for is given back, and the holder ends") {
   const pid_t holder = west.Holder();
   REQUIRE(holder > 0);
   west.Kill();
-  WaitUntil("the holder has ended", [&] { return ::kill(holder, 0) != 0; });
+  WaitUntil("the holder has ended", [&] { return HasEnded(holder); });
   CHECK_FALSE(std::filesystem::exists(west.run_dir() + "/holder.sock"));
   west.Restart();
   CHECK(west.Do({"buffer", "ls"}).empty());

@@ -26,6 +26,13 @@ pid_t HolderOf(const std::string& run_dir) {
   return 0;
 }
 
+bool HasEnded(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string line((std::istreambuf_iterator<char>(file)), {});
+  const size_t name_end = line.rfind(") ");
+  return name_end == std::string::npos || line.substr(name_end + 2, 1) == "Z";
+}
+
 size_t MemoryFilesOf(pid_t pid) {
   size_t count = 0;
   std::error_code error;

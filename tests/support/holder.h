@@ -12,6 +12,10 @@ namespace onecopy::testing {
 // Of the daemon with this run directory and [restart] holder = "own"; 0 where there is none.
 pid_t HolderOf(const std::string& run_dir);
 
+// Whether that process has ended. Its number may still be there: a holder's parent has gone, and in
+// a container the first process need not collect it.
+bool HasEnded(pid_t pid);
+
 // How many memory files a process has open.
 size_t MemoryFilesOf(pid_t pid);
 
