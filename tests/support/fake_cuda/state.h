@@ -96,8 +96,11 @@ const Range* FindRange(CUdeviceptr address, size_t bytes, CUdeviceptr* start = n
 bool Reaches(const Context& context, uintptr_t address, size_t bytes);
 bool IsPinned(const void* address, size_t bytes);
 
-// Whether the stream is the current context's; and its next piece of work.
+// What stands in the way of giving work to a stream; whether it is the current context's; whose it
+// is; and its next piece of work.
+CUresult Check(CUstream stream);
 bool IsCurrent(CUstream stream);
+Context* ContextOf(CUstream stream);
 void Submit(CUstream stream, std::function<void()> work);
 
 // A memfd of the device's memory, which tells its device by its name.

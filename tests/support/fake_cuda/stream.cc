@@ -1,28 +1,20 @@
-// The fake driver's streams (a thread each), events and copies.
+// The fake driver's streams: a thread each.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/support/fake_cuda/state.h"
 #include "transport/core/base/mutex.h"
 
-// The header maps this name to the newer function, which drivers before CUDA 12.8 lack.
-#undef cuEventElapsedTime
-
 using fake_cuda::Context;
 using fake_cuda::Current;
-using fake_cuda::FindRange;
-using fake_cuda::Range;
 using fake_cuda::TheState;
 using onecopy::Condition;
 using onecopy::Mutex;
@@ -89,24 +81,6 @@ class Stream {
   std::thread thread_;  // last
 };
 
-using EventTime = std::chrono::steady_clock::time_point;
-
-// That a stream has come to an event.
-struct Mark {
-  std::atomic<bool> ended = false;
-  EventTime time = {};  // set before `ended` is
-};
-
-struct Event {
-  Context* context = nullptr;
-  bool timed = true;
-  // Shared with the stream's thread, which may still set it when the event is gone. Null: not
-  // recorded yet.
-  std::shared_ptr<Mark> mark = nullptr;
-
-  bool ended() const { return mark == nullptr || mark->ended; }
-};
-
 // What a handle is: those of destroyed streams are had again, the last one first.
 struct Handle {
   Stream* stream = nullptr;
@@ -156,110 +130,9 @@ bool IsBlocked(CUstream stream) {
   });
 }
 
-// What stands in the way of giving work to a stream.
-CUresult Check(CUstream stream) {
-  const Stream* const found = Of(stream);
-  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (IsBlocked(stream)) {
-    fake_cuda::NoteUnsafe();
-    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-  }
-  return found->capturing ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
-}
-
-Event* Of(CUevent event) { return reinterpret_cast<Event*>(event); }
-
-bool Reaches(const Context& context, const Range& range) {
-  if (range.kind == FAKE_CUDA_VMM || range.kind == FAKE_CUDA_VMM_NO_HANDLE) {
-    return range.reached_by.contains(context.device);
-  }
-  if (range.device == context.device) return true;
-  for (const Context* peer : context.peers) {
-    if (peer->device == range.device) return true;
-  }
-  return false;
-}
-
-// Mappings of cuMemCreate that lie side by side are as one.
-bool ReachesDevice(const Context& context, CUdeviceptr address, size_t bytes) {
-  for (bool first = true;; first = false) {
-    CUdeviceptr start = 0;
-    const Range* const range = FindRange(address, 1, &start);
-    if (range == nullptr || !Reaches(context, *range)) return false;
-    const bool mapped = range->kind == FAKE_CUDA_VMM || range->kind == FAKE_CUDA_VMM_NO_HANDLE;
-    if (!first && !mapped) return false;
-    const size_t here = start + range->bytes - address;
-    if (bytes <= here) return true;
-    if (!mapped) return false;
-    address += here;
-    bytes -= here;
-  }
-}
-
-// What the real driver does of its own accord where an end was opened in another GPU's context, or
-// where a test asks for it.
-bool IsStaged(const Context& context, CUdeviceptr to, CUdeviceptr from) {
-  const Range* const there = FindRange(to, 1);
-  const Range* const here = FindRange(from, 1);
-  const char* const text = std::getenv("FAKE_CUDA_STAGES");
-  const std::string asked = text == nullptr ? "" : text;
-  const bool legacy = there->imported && there->kind == FAKE_CUDA_LEGACY;
-  if (legacy && there->device != context.device) return true;
-  if (asked == "all") return there->device != here->device || legacy;
-  return asked == "imported" && legacy;
-}
-
-void CopyThroughHost(void* to, const void* from, size_t bytes) {
-  constexpr int kTimesSlower = 20;
-  std::vector<char> host(bytes);
-  for (int i = 0; i < kTimesSlower; ++i) std::memcpy(host.data(), from, bytes);
-  std::memmove(to, host.data(), bytes);
-}
-
-// A copy must reach both ends by itself.
-CUresult Copy(uintptr_t to, bool to_device, uintptr_t from, bool from_device, size_t bytes,
-              CUstream stream) {
-  const Context* const context = Current();
-  if (!fake_cuda::IsCurrent(stream)) return CUDA_ERROR_INVALID_CONTEXT;
-  bool staged = false;
-  {
-    const std::lock_guard lock(TheState().mutex);
-    const auto reaches = [&](uintptr_t address, bool device) {
-      return device ? ReachesDevice(*context, address, bytes)
-                    : fake_cuda::IsPinned(reinterpret_cast<const void*>(address), bytes);
-    };
-    if (!reaches(to, to_device) || !reaches(from, from_device)) return CUDA_ERROR_INVALID_VALUE;
-    staged = to_device && from_device && bytes > 0 && IsStaged(*context, to, from);
-    if (staged) TheState().staged_bytes += bytes;
-  }
-  Of(stream)->Submit([=] {
-    auto* const target = reinterpret_cast<void*>(to);
-    const auto* const source = reinterpret_cast<const void*>(from);
-    if (staged) return CopyThroughHost(target, source, bytes);
-    std::memmove(target, source, bytes);
-  });
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
 
 namespace fake_cuda {
-
-bool IsPinned(const void* address, size_t bytes) {
-  const auto begin = reinterpret_cast<uintptr_t>(address);
-  for (const auto& [device, context] : TheState().contexts) {
-    for (const auto& [pinned, length] : context.pins) {
-      const auto first = reinterpret_cast<uintptr_t>(pinned);
-      if (begin >= first && begin + bytes <= first + length) return true;
-    }
-  }
-  return false;
-}
-
-bool Reaches(const Context& context, uintptr_t address, size_t bytes) {
-  return ReachesDevice(context, address, bytes) ||
-         IsPinned(reinterpret_cast<const void*>(address), bytes);
-}
 
 bool IsCurrent(CUstream stream) {
   const Stream* const found = Of(stream);
@@ -267,6 +140,18 @@ bool IsCurrent(CUstream stream) {
 }
 
 void Submit(CUstream stream, std::function<void()> work) { Of(stream)->Submit(std::move(work)); }
+
+Context* ContextOf(CUstream stream) { return Of(stream)->context(); }
+
+CUresult Check(CUstream stream) {
+  const Stream* const found = Of(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (IsBlocked(stream)) {
+    NoteUnsafe();
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  }
+  return found->capturing ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
 
 }  // namespace fake_cuda
 
@@ -317,7 +202,7 @@ int fakeCudaDeadStreams() { return TheStreams().dead_named; }
 
 CUresult cuStreamSynchronize(CUstream stream) {
   fake_cuda::NoteUnsafe();
-  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
+  if (const CUresult error = fake_cuda::Check(stream); error != CUDA_SUCCESS) return error;
   Of(stream)->Synchronize();
   return CUDA_SUCCESS;
 }
@@ -381,16 +266,8 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
-  Of(stream)->Submit([mark = Of(event)->mark] {
-    while (mark != nullptr && !mark->ended) std::this_thread::yield();
-  });
-  return CUDA_SUCCESS;
-}
-
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned) {
-  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
+  if (const CUresult error = fake_cuda::Check(stream); error != CUDA_SUCCESS) return error;
   {
     const std::lock_guard lock(TheState().mutex);
     if (!fake_cuda::IsPinned(reinterpret_cast<void*>(address), sizeof value)) {
@@ -405,7 +282,7 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t
 }
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
-  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
+  if (const CUresult error = fake_cuda::Check(stream); error != CUDA_SUCCESS) return error;
   Of(stream)->Submit([function, data] { function(data); });
   return CUDA_SUCCESS;
 }
@@ -421,92 +298,6 @@ void fakeCudaCapture(CUstream stream, bool capturing) {
 void fakeCudaFork(CUstream from, CUstream to) {
   Of(to)->capture = Of(from)->capture.load();
   if (!Of(to)->capturing.exchange(true)) ++TheState().captures;
-}
-
-CUresult cuEventCreate(CUevent* event, unsigned flags) {
-  Context* const context = Current();
-  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  *event = reinterpret_cast<CUevent>(new Event{context, (flags & CU_EVENT_DISABLE_TIMING) == 0});
-  const std::lock_guard lock(TheState().mutex);
-  ++context->events;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuEventDestroy_v2(CUevent event) {
-  {
-    const std::lock_guard lock(TheState().mutex);
-    --Of(event)->context->events;
-  }
-  delete Of(event);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuEventRecord(CUevent event, CUstream stream) {
-  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
-  if (Of(stream)->context() != Of(event)->context) return CUDA_ERROR_INVALID_HANDLE;
-  Of(event)->mark = std::make_shared<Mark>();
-  Of(stream)->Submit([mark = Of(event)->mark] {
-    mark->time = std::chrono::steady_clock::now();
-    mark->ended = true;
-  });
-  return CUDA_SUCCESS;
-}
-
-CUresult cuEventSynchronize(CUevent event) {
-  fake_cuda::NoteUnsafe();
-  const Event recorded = *Of(event);
-  while (!recorded.ended()) std::this_thread::yield();
-  return CUDA_SUCCESS;
-}
-
-CUresult cuEventQuery(CUevent event) {
-  fake_cuda::NoteUnsafe();
-  return Of(event)->ended() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-}
-
-CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
-  for (const CUevent event : {begin, end}) {
-    if (!Of(event)->timed || Of(event)->mark == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  }
-  if (!Of(begin)->ended() || !Of(end)->ended()) return CUDA_ERROR_NOT_READY;
-  *milliseconds =
-      std::chrono::duration<float, std::milli>(Of(end)->mark->time - Of(begin)->mark->time).count();
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
-  return Copy(to, true, reinterpret_cast<uintptr_t>(from), false, bytes, stream);
-}
-
-CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return Copy(reinterpret_cast<uintptr_t>(to), false, from, true, bytes, stream);
-}
-
-CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return Copy(to, true, from, true, bytes, stream);
-}
-
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                           CUcontext from_context, size_t bytes, CUstream stream) {
-  if (to_context == nullptr || from_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  return Copy(to, true, from, true, bytes, stream);
-}
-
-CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
-  const Context* const context = Current();
-  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  {
-    const std::lock_guard lock(TheState().mutex);
-    if (!ReachesDevice(*context, to, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
-  Of(stream)->Submit([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
-  return CUDA_SUCCESS;
-}
-
-size_t fakeCudaStagedBytes() {
-  const std::lock_guard lock(TheState().mutex);
-  return TheState().staged_bytes;
 }
 
 }  // extern "C"

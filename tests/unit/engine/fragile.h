@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -67,6 +68,15 @@ struct Fragile {
             return {Code::kUnavailable, reasons::kLinkDown, "lost by the test"};
           };
         });
+  }
+  // What east, as a peer, answers to a call.
+  template <typename T>
+  Result<T> AskEast(const std::function<void(engine::PeerApi&, engine::Reply<T>)>& call) {
+    std::promise<Result<T>> answered;
+    east.engine().loop().Post([&] {
+      call(east.engine().node(), [&](Result<T> reply) { answered.set_value(std::move(reply)); });
+    });
+    return answered.get_future().get();
   }
   TransferInfo Copy(const std::string& path) {
     TransferRequest request = Request("east:a", "west:b");

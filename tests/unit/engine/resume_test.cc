@@ -100,17 +100,10 @@ TEST_CASE("nobody has received more of a payload than there is, or is sent more"
   request.id = TransferId("t");
   request.staged = true;
   request.chunk_bytes = 4096;
-  const auto ask = [&]<typename T>(const std::function<void(PeerApi&, Reply<T>)>& call) {
-    std::promise<Result<T>> answered;
-    fragile.east.engine().loop().Post([&] {
-      call(fragile.east.engine().node(),
-           [&](Result<T> reply) { answered.set_value(std::move(reply)); });
-    });
-    return answered.get_future().get();
-  };
-  const auto connected = ask(std::function([](PeerApi& east, Reply<ConnectReply> reply) {
-    east.Connect("west", {"tcp", tcp::Encode(tcp::Offer{1})}, std::move(reply));
-  }));
+  const auto connected =
+      fragile.AskEast(std::function([](PeerApi& east, Reply<ConnectReply> reply) {
+        east.Connect("west", {"tcp", tcp::Encode(tcp::Offer{1})}, std::move(reply));
+      }));
   REQUIRE_OK(connected);
   request.connection = connected->connection;
   struct Part {
@@ -130,22 +123,24 @@ TEST_CASE("nobody has received more of a payload than there is, or is sent more"
            {0, UINT64_MAX, false},
        }) {
     CAPTURE(arrived, until);
-    const auto reserved = ask(std::function([&](PeerApi& east, Reply<Reservation> reply) {
-      ReserveRequest asked;
-      asked.id = request.id = TransferId("t" + std::to_string(request.channel));
-      asked.uid = 1000;
-      asked.destination_node = "west";
-      asked.source = ParseEnd("east:a");
-      east.Reserve("west", asked, std::move(reply));
-    }));
+    const auto reserved =
+        fragile.AskEast(std::function([&](PeerApi& east, Reply<Reservation> reply) {
+          ReserveRequest asked;
+          asked.id = request.id = TransferId("t" + std::to_string(request.channel));
+          asked.uid = 1000;
+          asked.destination_node = "west";
+          asked.source = ParseEnd("east:a");
+          east.Reserve("west", asked, std::move(reply));
+        }));
     REQUIRE_OK(reserved);
     request.ticket = reserved->ticket;
     request.arrived_bytes = arrived;
     request.until_bytes = until;
     ++request.channel;
-    const auto prepared = ask(std::function([&](PeerApi& east, Reply<PrepareReply> reply) {
-      east.Prepare("west", request, std::move(reply));
-    }));
+    const auto prepared =
+        fragile.AskEast(std::function([&](PeerApi& east, Reply<PrepareReply> reply) {
+          east.Prepare("west", request, std::move(reply));
+        }));
     CHECK(prepared.ok() == served);
     if (prepared.ok()) CHECK(prepared->begins_at_bytes == arrived);
     if (!prepared.ok()) CHECK(prepared.status().reason() == reasons::kBadSize);
@@ -155,19 +150,12 @@ TEST_CASE("nobody has received more of a payload than there is, or is sent more"
 TEST_CASE(
     "a destination that has everything may not read for ever, whatever it says of checksums") {
   Fragile fragile;
-  const auto ask = [&]<typename T>(const std::function<void(PeerApi&, Reply<T>)>& call) {
-    std::promise<Result<T>> answered;
-    fragile.east.engine().loop().Post([&] {
-      call(fragile.east.engine().node(),
-           [&](Result<T> reply) { answered.set_value(std::move(reply)); });
-    });
-    return answered.get_future().get();
-  };
-  const auto connected = ask(std::function([](PeerApi& east, Reply<ConnectReply> reply) {
-    east.Connect("west", {"tcp", tcp::Encode(tcp::Offer{1})}, std::move(reply));
-  }));
+  const auto connected =
+      fragile.AskEast(std::function([](PeerApi& east, Reply<ConnectReply> reply) {
+        east.Connect("west", {"tcp", tcp::Encode(tcp::Offer{1})}, std::move(reply));
+      }));
   REQUIRE_OK(connected);
-  const auto reserved = ask(std::function([&](PeerApi& east, Reply<Reservation> reply) {
+  const auto reserved = fragile.AskEast(std::function([&](PeerApi& east, Reply<Reservation> reply) {
     ReserveRequest asked;
     asked.id = TransferId("t");
     asked.uid = 1000;
@@ -184,12 +172,14 @@ TEST_CASE(
     request.id = TransferId("t");
     request.connection = connected->connection;
     request.channel = static_cast<ChannelId>(served + 1);
-    refused = ask(std::function([&](PeerApi& east, Reply<PrepareReply> reply) {
-                east.Prepare("west", request, std::move(reply));
-              })).status();
+    refused = fragile
+                  .AskEast(std::function([&](PeerApi& east, Reply<PrepareReply> reply) {
+                    east.Prepare("west", request, std::move(reply));
+                  }))
+                  .status();
     if (!refused.ok()) break;
     FinishRequest finish{TransferId("t"), OkStatus(), false, 0, true};
-    REQUIRE_OK(ask(std::function([&](PeerApi& east, Reply<FinishReply> reply) {
+    REQUIRE_OK(fragile.AskEast(std::function([&](PeerApi& east, Reply<FinishReply> reply) {
       east.Finish("west", finish, std::move(reply));
     })));
   }
