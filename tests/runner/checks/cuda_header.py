@@ -27,11 +27,14 @@ def run(context):
 
 
 def including(deps, header):
-    """The objects that were made of a system's header of that name, by what `ninja -t deps` prints."""
+    """The objects that were made of a toolkit's header of that name, by what `ninja -t deps` prints.
+
+    Its path may be relative: ccache writes what lies under the sources so, and build/deps/cuda does.
+    """
     users, current = set(), None
     for line in deps.splitlines():
         if line and not line[0].isspace():
             current = line.partition(":")[0]
-        elif line.strip().startswith("/") and line.rstrip().endswith(f"/include/{header}"):
+        elif line.rstrip().endswith(f"/include/{header}"):
             users.add(current)
     return users
