@@ -43,11 +43,6 @@ constexpr uint64_t kKeptDescriptors = 32;
 constexpr size_t kDoors = 256;
 constexpr mode_t kMode = 0666;  // everybody may connect; the session decides what a call may do
 
-// Engine thread.
-Asking AskingOf(const engine::Sessions& sessions, const Principal& who) {
-  return {who.ToString(), {}, sessions.Describe(who.session)};
-}
-
 }  // namespace
 
 class ApiServer::Core {
@@ -101,13 +96,6 @@ class ApiServer::Core {
   }
 
  private:
-  // A token, who presents it, and who has been charged.
-  struct Presented {
-    std::string text;
-    std::string by;
-    Presenters::Payer payer;
-  };
-
   Status ListenHere(std::string path, ServerOptions& server) {
     server.thread = "rpc-0";
     server.doors = kDoors;
@@ -198,12 +186,10 @@ class ApiServer::Core {
                                           Received<Request> received, Responder<Reply> responder) {
           Asking nobody = Nobody(context);
           Audit<Request>(responder, nobody, TargetOf(received.fields()));
-          const Result<std::string> presenter = there.presenters->Presenter(context);
-          if (!presenter.ok()) return responder(presenter.status());
-          std::string token = MetadataOf(context, kSessionMetadata);
-          if (token.empty()) return responder(NoSession());
+          Result<Presented> presented = PresentedBy(*there.presenters, context);
+          if (!presented.ok()) return responder(presented.status());
           serving.greetings->Called(context.peer());
-          const Presenters::Payer payer = there.presenters->PayerOf(context);
+          const Presenters::Payer payer = presented->payer;
           auto share = there.ledger.Share(kChargedAs<Request>, payer.owner, payer.administrator,
                                           BytesOf(received));
           if (!share.ok()) return responder(share.status());
@@ -211,9 +197,9 @@ class ApiServer::Core {
           const bool is_long = received.IsLong();
           serving.Read(
               payer.owner, is_long,
-              [there, method, nobody = std::move(nobody),
-               presented = Presented{std::move(token), *presenter, payer}, trace = TraceOf(context),
-               received = std::move(received), responder = std::move(responder)]() mutable {
+              [there, method, nobody = std::move(nobody), presented = *std::move(presented),
+               trace = TraceOf(context), received = std::move(received),
+               responder = std::move(responder)]() mutable {
                 const Result<const Request*> request = received.Read();
                 if (!request.ok()) return responder(request.status());
                 std::string target = TargetOf(**request);
@@ -239,8 +225,8 @@ class ApiServer::Core {
   template <typename Request, typename Reply>
   static Result<Principal> Admit(const EngineSide& there, const Presented& presented,
                                  std::string target, uint64_t bytes, Responder<Reply>& responder) {
-    ONECOPY_ASSIGN_OR_RETURN(Principal who, there.sessions.FindFor(presented.text, presented.by));
-    Audit<Request>(responder, AskingOf(there.sessions, who), std::move(target));
+    ONECOPY_ASSIGN_OR_RETURN(Principal who, there.sessions.FindFor(presented.token, presented.by));
+    Audit<Request>(responder, AskingOf(there.sessions, who, presented.by), std::move(target));
     const Presenters::Payer& paid = presented.payer;
     if (PayerOf(OwnerOf(who)) == paid.owner && who.administrator == paid.administrator) return who;
     ONECOPY_ASSIGN_OR_RETURN(Share share, there.ledger.Share(kChargedAs<Request>, OwnerOf(who),
@@ -254,14 +240,10 @@ class ApiServer::Core {
                     const std::weak_ptr<Subscriber<v1::Transfer>>& watcher) {
     const auto call = watcher.lock();
     if (!call) return;
-    std::string token = MetadataOf(context, kSessionMetadata);
-    const Result<std::string> presenter = there.presenters->Presenter(context);
-    const Status known = !presenter.ok() ? presenter.status()
-                         : token.empty() ? NoSession()
-                                         : OkStatus();
-    if (!known.ok()) {
-      AuditWatch(Nobody(context), request.id(), known);
-      return call->Fail(known);
+    const Result<Presented> presented = PresentedBy(*there.presenters, context);
+    if (!presented.ok()) {
+      AuditWatch<v1::WatchTransferRequest>(Nobody(context), request.id(), presented.status());
+      return call->Fail(presented.status());
     }
     Result<TransferId> id = Parse(request);
     if (!id.ok()) return call->Fail(id.status());
@@ -271,10 +253,9 @@ class ApiServer::Core {
         });
     // On the engine's thread; set once the engine knows of the watch.
     const auto watch = std::make_shared<std::optional<ClientApi::WatchId>>();
-    const engine::Owner payer = there.presenters->PayerOf(context).owner;
-    there.turns.Post(payer, [there, token = std::move(token), presenter = *presenter,
-                             id = *std::move(id), watcher, watch] {
-      const Status status = Subscribe(there, {token, presenter, {}}, id, watcher, watch.get());
+    const engine::Owner payer = presented->payer.owner;
+    there.turns.Post(payer, [there, presented = *presented, id = *std::move(id), watcher, watch] {
+      const Status status = Subscribe(there, presented, id, watcher, watch.get());
       if (const auto call = watcher.lock(); call && !status.ok()) call->Fail(status);
     });
     // Comes after that task in the engine's queue, or not at all.
@@ -286,22 +267,14 @@ class ApiServer::Core {
   }
 
   // Engine thread.
-  static Status Subscribe(const EngineSide& there, const Presented& token, const TransferId& id,
+  static Status Subscribe(const EngineSide& there, const Presented& presented, const TransferId& id,
                           const std::weak_ptr<Subscriber<v1::Transfer>>& watcher,
                           std::optional<ClientApi::WatchId>* watch) {
-    const Result<Principal> who = there.sessions.FindFor(token.text, token.by);
+    const Result<Principal> who = there.sessions.FindFor(presented.token, presented.by);
     const Status status = who.ok() ? SubscribeAs(there, *who, id, watcher, watch) : who.status();
-    AuditWatch(who.ok() ? AskingOf(there.sessions, *who) : Asking{"nobody", {}, token.by}, id.str(),
-               status);
+    AuditWatch<v1::WatchTransferRequest>(AskingOf(there.sessions, who, presented.by), id.str(),
+                                         status);
     return status;
-  }
-
-  static void AuditWatch(const Asking& asking, const std::string& transfer, const Status& why) {
-    audit::Write({.who = asking.who,
-                  .from = asking.from,
-                  .what = "WatchTransfer",
-                  .on = transfer,
-                  .why = why});
   }
 
   static Status SubscribeAs(const EngineSide& there, const Principal& who, const TransferId& id,

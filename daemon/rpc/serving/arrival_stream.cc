@@ -25,14 +25,11 @@ class ArrivalStream : public std::enable_shared_from_this<ArrivalStream> {
   // Any thread; in this order.
   void Post(Task task) const { there_.turns.Post(payer_, std::move(task)); }
 
-  Status Begin(const std::string& token, const std::string& presenter, const std::string& buffer) {
-    const Result<Principal> who = there_.sessions.FindFor(token, presenter);
+  Status Begin(const Presented& presented, const std::string& buffer) {
+    const Result<Principal> who = there_.sessions.FindFor(presented.token, presented.by);
     const Status status = who.ok() ? BeginAs(*who, buffer) : who.status();
-    audit::Write({.who = who.ok() ? who->ToString() : "nobody",
-                  .from = who.ok() ? there_.sessions.Describe(who->session) : presenter,
-                  .what = "WatchArrivals",
-                  .on = buffer,
-                  .why = status});
+    AuditWatch<v1::WatchArrivalsRequest>(AskingOf(there_.sessions, who, presented.by), buffer,
+                                         status);
     return status;
   }
 
@@ -92,28 +89,17 @@ void ServeArrivals(const EngineSide& there, const grpc::ServerContext& context,
                    const v1::WatchArrivalsRequest& request, const std::weak_ptr<Watcher>& watcher) {
   const auto call = watcher.lock();
   if (!call) return;
-  std::string token = MetadataOf(context, kSessionMetadata);
-  const Result<std::string> presenter = there.presenters->Presenter(context);
-  const Status known = !presenter.ok() ? presenter.status()
-                       : token.empty() ? NoSession()
-                                       : OkStatus();
-  if (!known.ok()) {
-    const Asking nobody = Nobody(context);
-    audit::Write({.who = nobody.who,
-                  .from = nobody.from,
-                  .what = "WatchArrivals",
-                  .on = request.buffer(),
-                  .why = known});
-    return call->Fail(known);
+  const Result<Presented> presented = PresentedBy(*there.presenters, context);
+  if (!presented.ok()) {
+    AuditWatch<v1::WatchArrivalsRequest>(Nobody(context), request.buffer(), presented.status());
+    return call->Fail(presented.status());
   }
   Result<std::string> buffer = Parse(request);
   if (!buffer.ok()) return call->Fail(buffer.status());
-  const auto stream =
-      std::make_shared<ArrivalStream>(there, there.presenters->PayerOf(context).owner, watcher);
+  const auto stream = std::make_shared<ArrivalStream>(there, presented->payer.owner, watcher);
   call->OnSent([stream] { stream->Post([stream] { stream->OnSent(); }); });
-  stream->Post([stream, token = std::move(token), presenter = *presenter,
-                buffer = *std::move(buffer), watcher] {
-    const Status status = stream->Begin(token, presenter, buffer);
+  stream->Post([stream, presented = *presented, buffer = *std::move(buffer), watcher] {
+    const Status status = stream->Begin(presented, buffer);
     if (const auto waiting = watcher.lock(); waiting && !status.ok()) waiting->Fail(status);
   });
   std::shared_ptr<void> proof =

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/engine/registry/sessions.h"
 #include "daemon/log/audit.h"
 #include "daemon/rpc/serving/call.h"
 
@@ -64,10 +65,27 @@ struct Asking {
   std::string from;
 };
 
+// Engine thread: of a call whose token was looked up, and who presents that.
+inline Asking AskingOf(const engine::Sessions& sessions, const Result<engine::Principal>& who,
+                       const std::string& presenter) {
+  if (!who.ok()) return {"nobody", {}, presenter};
+  return {who->ToString(), {}, sessions.Describe(who->session)};
+}
+
 // Of a call that no session vouches for.
 inline Asking Nobody(const grpc::ServerContext& context) {
   const bool network = context.peer().starts_with("ip");
   return {"nobody", {}, network ? context.peer() : "api.sock"};
+}
+
+// Writes that a watch began, or why it did not.
+template <typename Request>
+void AuditWatch(const Asking& asking, const std::string& target, const Status& why) {
+  audit::Write({.who = asking.who,
+                .from = asking.from,
+                .what = MethodOf<Request>(),
+                .on = target,
+                .why = why});
 }
 
 // Has the call's answer written to the audit log, as far as that wants it.
