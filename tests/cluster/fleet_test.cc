@@ -15,6 +15,7 @@
 #include "onecopy/client.h"
 #include "tests/support/catch.h"
 #include "tests/support/certificates.h"
+#include "tests/support/fleet_size.h"
 #include "tests/support/process.h"
 
 namespace fleet_test {
@@ -25,11 +26,6 @@ using namespace onecopy::testing;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kFew = 10;
-
-size_t FleetSize() {
-  const char* asked = std::getenv("ONECOPY_FLEET");
-  return asked == nullptr ? kFew : std::stoul(asked);
-}
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -151,7 +147,7 @@ class Fleet {
 
 // Starts them, and says what it took and what they take when nothing is asked of them.
 void Meet(bool tls) {
-  const Fleet fleet(FleetSize(), tls);
+  const Fleet fleet(onecopy::testing::FleetSize(kFew), tls);
   fleet.WaitUntilWhole();
   const double met = Seconds(fleet.age());
   const double cpu = fleet.cpu();
