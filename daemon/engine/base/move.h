@@ -109,6 +109,18 @@ class Move {
   virtual std::string waits_for() const = 0;
   // A connection on which this node reads is gone.
   virtual void LoseConnection(const Connection&, const Status&) {}
+
+  // Before Start: `landed` runs once if all bytes have arrived, before another node is asked what
+  // it says of them. `done` may still report a failure.
+  void OnLanded(Task landed) { landed_ = std::move(landed); }
+
+ protected:
+  void Landed() {
+    if (landed_) std::exchange(landed_, nullptr)();
+  }
+
+ private:
+  Task landed_;
 };
 
 // In words, as for waits_for.

@@ -158,6 +158,9 @@ void DestinationRun::Begin() {
     }
     move_ = needs_.moves.FromPeer(std::move(params), params_.destination);
   }
+  if (params_.request.asked.checksum && mends_.last()) {
+    move_->OnLanded([self = shared_from_this()] { self->OnLanded(); });
+  }
   move_->Start(
       [self = shared_from_this()] { self->OnRunning(); },
       [self = shared_from_this()](MoveOutcome outcome) { self->OnMoved(std::move(outcome)); });
@@ -172,6 +175,7 @@ void DestinationRun::Cancel(const Status& why) {
   if (ended_ || !cancelled_.ok()) return;
   cancelled_ = why;
   *stop_ = true;
+  StopSums();
   if (move_ != nullptr) return move_->Stop(why);
   if (between_) End(why);
 }
@@ -184,6 +188,7 @@ void DestinationRun::Leave(const Status& why) {
   if (ended_ || std::exchange(left_, true)) return;
   info_.WaitFor("the daemon of node " + needs_.context.node() + " to start again");
   *stop_ = true;
+  StopSums();
   if (move_ != nullptr) return move_->Stop(why);
   if (between_) End(why);
 }
@@ -223,7 +228,6 @@ void DestinationRun::Tick() {
 void DestinationRun::OnMoved(MoveOutcome outcome) {
   move_.reset();
   record().info.waits_for.clear();
-  const plan::Path& path = params_.plan;
   // A source that has restarted meanwhile does not know the ticket: what was seen first says more.
   const bool unknown = !outcome.began && outcome.status.code() == Code::kPermissionDenied;
   // The transfer was not cancelled: a call was dropped with the connection to the source's node.
@@ -240,8 +244,32 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
   if (outcome.status.ok() && params_.source_area) {
     outcome.status = params_.source_area->span.region->CheckIntact();
   }
+  if (outcome.status.ok()) return OnArrived(std::move(outcome));
+  DropSum([self = shared_from_this(), unknown, outcome = std::move(outcome)]() mutable {
+    self->OnFailed(std::move(outcome), unknown);
+  });
+}
+
+void DestinationRun::OnLanded() {
+  sum_ = std::make_shared<DestinationSum>(needs_.checksums, payer(), params_.destination);
+  sum_->Start();
+}
+
+void DestinationRun::DropSum(Task then) {
+  if (sum_ == nullptr) return then();
+  sum_->Stop();
+  std::exchange(sum_, nullptr)
+      ->WhenKnown([then = std::move(then)](const Result<digest::TreeSum>&) mutable { then(); });
+}
+
+void DestinationRun::StopSums() {
+  if (sum_ != nullptr) sum_->Stop();
+  if (proof_ != nullptr) proof_->Stop();
+}
+
+void DestinationRun::OnFailed(MoveOutcome outcome, bool unknown) {
+  const plan::Path& path = params_.plan;
   const Status failure = outcome.status;
-  if (failure.ok()) return OnArrived(std::move(outcome));
   info_.NoteAttempt(failure.reason(), outcome.bytes);
   NoteArrived(outcome.arrived);
   if (left_) return End(cancelled_.ok() ? failure : cancelled_);
@@ -357,14 +385,17 @@ void DestinationRun::OnArrived(MoveOutcome outcome) {
 void DestinationRun::Verify(MoveOutcome outcome) {
   digest::TreeSum source_sum = std::move(outcome.source_checksum);
   info_.NoteMoved(std::move(outcome));
-  if (!cancelled_.ok()) return End(cancelled_);
-  Proof::Params params{params_.destination,
-                       params_.source_area,
-                       params_.request.reservation.source.node,
-                       std::move(source_sum),
-                       params_.request.asked.checksum,
-                       payer(),
-                       stop_};
+  if (!cancelled_.ok()) {
+    return DropSum([self = shared_from_this()] { self->End(self->cancelled_); });
+  }
+  Proof::Params params{.destination = params_.destination,
+                       .source = params_.source_area,
+                       .source_node = params_.request.reservation.source.node,
+                       .source_sum = std::move(source_sum),
+                       .here = std::exchange(sum_, nullptr),
+                       .checksum = params_.request.asked.checksum,
+                       .payer = payer(),
+                       .stop = stop_};
   proof_ =
       std::make_shared<Proof>(needs_.context, needs_.checksums, std::move(params),
                               [self = shared_from_this()](const Status& proven, const auto& sums) {

@@ -83,7 +83,14 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   bool IsLocal() const { return params_.source_area.has_value(); }
   void Begin();
   void OnRunning();
+  // All bytes have arrived where they will be summed up: begins that.
+  void OnLanded();
   void OnMoved(MoveOutcome outcome);
+  // `unknown`: to the source's node, before anything had begun.
+  void OnFailed(MoveOutcome outcome, bool unknown);
+  // Stops the sum that has been begun, if there is one, and runs `then` when nothing reads.
+  void DropSum(Task then);
+  void StopSums();
   // Where a connection was lost: what has not arrived once more, over another one. That is bounded
   // in number and by the stall timeout; or, where something has arrived, by resume_for.
   bool MayTryAgain(const MoveOutcome& outcome) const;
@@ -119,7 +126,8 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   uint64_t recorded_arrived_ = 0;       // bytes that the record says have arrived
   std::shared_ptr<TransferPace> pace_;  // of all tries
   std::shared_ptr<Move> move_;
-  std::shared_ptr<Proof> proof_;  // once all bytes have arrived
+  std::shared_ptr<DestinationSum> sum_;  // from the last byte on, until the proof has it
+  std::shared_ptr<Proof> proof_;         // once all bytes have arrived
   Tries tries_;
   Mends mends_;
   DestinationInfo info_;

@@ -46,11 +46,18 @@ void Proof::Start() {
                  "node " + params_.source_node + " did not answer with the source's checksum"));
 }
 
+void Proof::Stop() {
+  if (params_.here != nullptr) params_.here->Stop();
+}
+
 void Proof::SumHere(Result<digest::TreeSum> source) {
-  const auto& [here, layout] = params_.destination;
-  checksums_.SumTree(here.region, {here.offset, here.bytes}, layout, params_.stop, params_.payer,
-                     [self = shared_from_this(), source = std::move(source)](
-                         const Result<digest::TreeSum>& sum) { self->Compare(source, sum); });
+  if (params_.here == nullptr) {
+    params_.here = std::make_shared<DestinationSum>(checksums_, params_.payer, params_.destination);
+    params_.here->Start();
+    if (*params_.stop) params_.here->Stop();
+  }
+  params_.here->WhenKnown([self = shared_from_this(), source = std::move(source)](
+                              const Result<digest::TreeSum>& sum) { self->Compare(source, sum); });
 }
 
 void Proof::Compare(const Result<digest::TreeSum>& source, const Result<digest::TreeSum>& here) {

@@ -10,6 +10,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/staging/checksum.h"
+#include "daemon/engine/transfers/destination_sum.h"
 #include "onecopy/transfer.h"
 
 namespace onecopy::engine {
@@ -22,7 +23,8 @@ class Proof : public std::enable_shared_from_this<Proof> {
     Area destination;
     std::optional<Area> source;  // if it is on this node
     std::string source_node;
-    digest::TreeSum source_sum = {};  // if it is on another node: what that node said
+    digest::TreeSum source_sum = {};            // if it is on another node: what that node said
+    std::shared_ptr<DestinationSum> here = {};  // if it has been begun
     bool checksum = false;
     Owner payer;
     Checksums::StopFlag stop;  // set: skips the steps that remain, and the proof fails
@@ -34,6 +36,8 @@ class Proof : public std::enable_shared_from_this<Proof> {
   Proof(Context& context, Checksums& checksums, Params params, Done done);
 
   void Start();
+  // What is being summed up is of no more use; see also Params::stop.
+  void Stop();
   // Whether the commit has begun: all bytes are in the file, but maybe not yet on the disk.
   bool committing() const { return committing_; }
   // Where the payload differs, once the checksums do: its blocks, neighbours as one. Empty if the

@@ -413,6 +413,7 @@ void RemoteMove::FinishSource() {
   share_.reset();
   slab_.reset();
   channel_.reset();
+  if (outcome_.status.ok() && stopped_.ok()) Landed();
   remote_source_->Finish(!stopped_.ok(), end() - skip_, std::move(outcome_),
                          [self = self_](MoveOutcome outcome) {
                            self->outcome_ = std::move(outcome);

@@ -179,6 +179,7 @@ void SharedMove::Finish() {
   chain_.reset();
   route_.reset();
   use_.reset();
+  if (outcome_.status.ok() && stopped_.ok()) Landed();
   remote_source_->Finish(!stopped_.ok(), destination_.payload(), std::move(outcome_),
                          [self = self_](MoveOutcome outcome) {
                            self->self_ = nullptr;
