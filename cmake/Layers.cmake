@@ -33,7 +33,7 @@ set(ONECOPY_LAYER_daemon_config transport/core transport/os)
 set(ONECOPY_LAYER_daemon_log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_rundir transport/core transport/os)
 set(ONECOPY_LAYER_daemon_plan transport/core)
-set(ONECOPY_LAYER_daemon_pipeline transport/core)
+set(ONECOPY_LAYER_daemon_pipeline transport/core transport/digest)
 set(ONECOPY_LAYER_daemon_handover proto proto/codec transport/core transport/os)
 set(ONECOPY_LAYER_daemon_holder transport/core transport/os)
 set(ONECOPY_LAYER_daemon_holder_client daemon/engine/api daemon/holder daemon/log transport/core transport/os)
@@ -64,7 +64,7 @@ set(ONECOPY_LAYER_daemon_engine_transfers
 set(ONECOPY_LAYER_daemon_engine_rings
     daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/arrivals daemon/engine/peering daemon/engine/staging
     daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/log daemon/pipeline daemon/plan
-    daemon/ring transport/core transport/os transport/ring)
+    daemon/ring transport/core transport/digest transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_engine
     daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/arrivals daemon/engine/mapping daemon/engine/peering
     daemon/engine/staging daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/engine/rings daemon/log
@@ -97,7 +97,7 @@ set(ONECOPY_LAYER_client_lib_attach
 set(ONECOPY_LAYER_client_lib_slab client/lib/include client/lib/attach proto transport/core transport/orders
     transport/os transport/shim)
 set(ONECOPY_LAYER_client_lib_ring client/lib/include client/lib/attach client/lib/calls proto transport/core
-    transport/ring)
+    transport/digest transport/ring)
 set(ONECOPY_LAYER_client_lib_session client/lib/include client/lib/attach client/lib/calls client/lib/ring
     client/lib/slab proto proto/codec transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_client_lib_memory client/lib/include client/lib/attach client/lib/calls client/lib/session proto

@@ -41,7 +41,7 @@ std::vector<Row> SmallHostInNode(const Settings& settings) {
   const Result<Environment> environment = Environment::Open(settings.given, settings.daemon);
   std::vector<Row> rows;
   const auto add = [&](Row row, const Many& many, std::chrono::milliseconds idle,
-                       const MakeCeiling& ceiling) {
+                       const MakeCeiling& ceiling, bool checksum = false) {
     if (!environment.ok()) return rows.push_back(NotSetUp(std::move(row), environment.status()));
     const SmallParams params{.from = environment->here,
                              .from_memory = "host",
@@ -50,6 +50,7 @@ std::vector<Row> SmallHostInNode(const Settings& settings) {
                              .path = "local",
                              .by_ring = row.ceiling != "empty call",
                              .over_grpc = row.ceiling == "empty call",
+                             .checksum = checksum,
                              .idle = idle};
     rows.push_back(Hold(std::move(row), MakeSmall(params, many), ceiling, settings));
   };
@@ -58,6 +59,8 @@ std::vector<Row> SmallHostInNode(const Settings& settings) {
   };
   add(RowOf("small host in node", "local", "thread-ping-pong", {}), kOneByOne, {},
       thread(kOneByOne));
+  add(RowOf("small host in node with checksum", "local", "thread-ping-pong", {}), kOneByOne, {},
+      thread(kOneByOne), true);
   add(RowOf("small host in node after 1 s", "local", "thread-ping-pong", {}), kAfterIdleness, kIdle,
       thread(kOneByOne));
   add(RowOf("small host in node, 256 in flight", "local", "thread-ping-pong", {}), kInFlight, {},
@@ -127,7 +130,8 @@ std::vector<Row> SmallGpuInNode(const Settings& settings) {
 std::vector<Row> SmallHostBetweenNodes(const Settings& settings) {
   const Result<Environment> environment = Environment::Open(settings.given, settings.daemon);
   std::vector<Row> rows;
-  const auto add = [&](const char* work, bool asked_by_reader, const Many& many, double target) {
+  const auto add = [&](const char* work, bool asked_by_reader, const Many& many, double target,
+                       bool checksum = false) {
     Row row = RowOf(work, "tcp-direct", "tcp-ping-pong", target);
     if (!environment.ok()) return rows.push_back(NotSetUp(std::move(row), environment.status()));
     const SmallParams params{.from = environment->here,
@@ -136,14 +140,19 @@ std::vector<Row> SmallHostBetweenNodes(const Settings& settings) {
                              .to_memory = "host",
                              .path = "tcp-direct",
                              .by_ring = true,
-                             .asked_by_reader = asked_by_reader};
+                             .asked_by_reader = asked_by_reader,
+                             .checksum = checksum};
     rows.push_back(Hold(
         std::move(row), MakeSmall(params, many),
         [&](const Moved&) { return TcpPingPong::Create(many); }, settings));
   };
   add("small host between nodes", true, kOneByOne, 0.25);
+  // 1.5 times as long at most.
+  add("small host between nodes with checksum", true, kOneByOne, 0.25 / 1.5, true);
   add("small host between nodes, 256 in flight", true, kInFlight, 0.5);
   add("small host between nodes, asked by the source", false, kOneByOne, 0.25);
+  add("small host between nodes, asked by the source, with checksum", false, kOneByOne, 0.25 / 1.5,
+      true);
   add("small host between nodes, asked by the source, 256 in flight", false, kInFlight, 0.5);
   return rows;
 }

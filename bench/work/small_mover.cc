@@ -54,6 +54,7 @@ class SmallMover final : public Mover {
     request.source.offset_bytes = request.destination.offset_bytes = offset;
     request.source.bytes = many_.piece_bytes;
     request.destination.bytes = many_.piece_bytes;
+    request.checksum = params_.checksum;
     if (params_.over_grpc) request.request_id = os::RandomHex(16);  // which rings do not carry
     return request;
   }

@@ -20,6 +20,7 @@ struct SmallParams {
   bool by_ring = false;              // and that they must say
   bool over_grpc = false;            // asks so that no ring carries it
   bool asked_by_reader = false;      // at the destination's node, not at the source's
+  bool checksum = false;             // of both ends, for each
   std::chrono::milliseconds idle{};  // before each, not timed
 };
 

@@ -20,6 +20,7 @@ v1::AttachReply RouteReply(const engine::RingRoute& route) {
   wire.set_max_bytes(route.max_bytes);
   wire.set_source_bytes(route.source_bytes);
   wire.set_max_list_bytes(route.max_list_bytes);
+  wire.set_sums(route.sums);
   for (const Step& step : route.list_steps)
     codec::Print(ExecutedStep{step, 0}, wire.add_list_steps());
   Plan plan = route.plan;

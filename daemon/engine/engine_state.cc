@@ -210,6 +210,7 @@ void Engine::State::Wire() {
     sources.DropConnection(number, why);
   });
   connections.OnReadingClosed([this](const Connection& connection, const Status& why) {
+    rings.DropReading(connection, why);
     for (TransferRecord* record : transfers.Running()) {
       if (record->run != nullptr) record->run->LoseReading(connection, why);
     }

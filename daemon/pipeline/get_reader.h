@@ -2,8 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "daemon/pipeline/small_reader.h"
+#include "daemon/pipeline/summed_end.h"
 #include "transport/core/contracts/link.h"
 
 namespace onecopy::pipeline {
@@ -21,21 +24,15 @@ class GetReader final : public SmallReader {
     std::shared_ptr<void> held;  // goes with the reader
   };
 
-  explicit GetReader(Params way) : way_(std::move(way)) {}
+  explicit GetReader(Params way);
 
-  void Read(const Push& push, Done done) override {
-    way_.connection->Get({.channel = way_.channel,
-                          .key = &way_.key,
-                          .key_offset = push.from - way_.begin,
-                          .into = {way_.into, way_.to_base + push.to, push.bytes},
-                          .flow = way_.flow},
-                         [done = std::move(done)](const Status& status, const StepList&,
-                                                  unsigned) mutable { done(status); });
-  }
+  bool sums() const override { return end_.has_value(); }
+  void Read(const Push& push, Done done) override;
   void Cancel() override { way_.connection->CancelGets(way_.channel); }
 
  private:
   const Params way_;
+  std::optional<SummedEnd> end_;  // nothing where it cannot be summed
 };
 
 }  // namespace onecopy::pipeline

@@ -3,23 +3,28 @@
 #include <cassert>
 
 #include "daemon/pipeline/numbers.h"
+#include "daemon/pipeline/sum_message.h"
 
 namespace onecopy::pipeline {
 namespace {
 
 constexpr size_t kMaxPushReason = 64;
+// In the word of a push's bytes.
+constexpr uint64_t kHasSum = uint64_t{1} << 63;
 constexpr size_t kMaxPushText = Connection::kMaxMessageBytes - kMaxPushReason - 16;
 
 }  // namespace
 
-std::string Encode(std::span<const Push> pushes) {
-  assert(pushes.size() <= kMaxPushes);
+std::string Encode(std::span<const Push> pushes, bool sums) {
+  assert(pushes.size() <= MaxPushes(sums));
   std::string text;
-  text.reserve(pushes.size() * kPushBytes);
+  text.reserve(pushes.size() * PushBytes(sums));
   for (const Push& push : pushes) {
-    for (const uint64_t number : {push.number, push.from, push.to, push.bytes, push.transfer}) {
+    const uint64_t bytes = push.bytes | (push.sum ? kHasSum : 0);
+    for (const uint64_t number : {push.number, push.from, push.to, bytes, push.transfer}) {
       Append(text, number);
     }
+    if (sums) AppendSum(text, push.sum.value_or(SmallSum()));
   }
   return text;
 }
@@ -33,16 +38,25 @@ std::string Encode(const Pushed& pushed) {
          pushed.status.message().substr(0, kMaxPushText);
 }
 
-std::optional<std::vector<Push>> DecodePushes(std::span<const std::byte> bytes) {
-  if (bytes.empty() || bytes.size() % kPushBytes != 0 || bytes.size() / kPushBytes > kMaxPushes) {
+std::optional<std::vector<Push>> DecodePushes(std::span<const std::byte> bytes, bool sums) {
+  const size_t count = bytes.size() / PushBytes(sums);
+  if (bytes.empty() || bytes.size() % PushBytes(sums) != 0 || count > MaxPushes(sums)) {
     return std::nullopt;
   }
   Reader reader(bytes);
-  std::vector<Push> pushes(bytes.size() / kPushBytes);
+  std::vector<Push> pushes(count);
   for (Push& push : pushes) {
     for (uint64_t* number : {&push.number, &push.from, &push.to, &push.bytes, &push.transfer}) {
       *number = reader.Take<uint64_t>();
     }
+    if (!sums) continue;
+    const SmallSum sum = TakeSum(reader);
+    if ((push.bytes & kHasSum) != 0) {
+      push.sum = sum;
+    } else if (sum != SmallSum()) {
+      return std::nullopt;
+    }
+    push.bytes &= ~kHasSum;
   }
   return pushes;
 }

@@ -10,6 +10,7 @@
 
 #include "onecopy/status.h"
 #include "transport/core/contracts/link.h"
+#include "transport/core/contracts/small_copy_route.h"
 
 namespace onecopy::pipeline {
 
@@ -19,11 +20,12 @@ struct Push {
   uint64_t from = 0;
   uint64_t to = 0;
   uint64_t bytes = 0;
-  uint64_t transfer = 0;  // its number among those of the owner's client
+  uint64_t transfer = 0;             // its number among those of the owner's client
+  std::optional<SmallSum> sum = {};  // of the owner's bytes: the reader compares its own
 
   friend bool operator==(const Push&, const Push&) = default;
 };
-// Reader → owner: that is done, or was not.
+// Reader → owner: that is done, or was not; CHECKSUM_MISMATCH: it is, and the checksums differ.
 struct Pushed {
   uint64_t number = 0;
   Status status;
@@ -32,14 +34,18 @@ struct Pushed {
   static constexpr uint64_t kRest = UINT64_MAX;
 };
 
-inline constexpr size_t kPushBytes = 40;
-inline constexpr size_t kMaxPushes = Connection::kMaxMessageBytes / kPushBytes;  // in one message
+// Of one in a message: those of a channel all have room for a sum if both sides have agreed on
+// sums.
+inline constexpr size_t PushBytes(bool sums) { return sums ? 56 : 40; }
+inline constexpr size_t MaxPushes(bool sums) {
+  return Connection::kMaxMessageBytes / PushBytes(sums);
+}
 
-// At most kMaxPushes.
-std::string Encode(std::span<const Push> pushes);
+// At most MaxPushes.
+std::string Encode(std::span<const Push> pushes, bool sums = true);
 std::string Encode(const Pushed& pushed);
 // Nothing for bytes that are no such message.
-std::optional<std::vector<Push>> DecodePushes(std::span<const std::byte> bytes);
+std::optional<std::vector<Push>> DecodePushes(std::span<const std::byte> bytes, bool sums = true);
 std::optional<Pushed> DecodePushed(std::span<const std::byte> bytes);
 
 }  // namespace onecopy::pipeline

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "daemon/pipeline/small_outcomes.h"
+#include "daemon/pipeline/sum_message.h"
+#include "daemon/pipeline/summed_end.h"
 #include "transport/core/contracts/link.h"
 #include "transport/core/contracts/small_copy_route.h"
 
@@ -22,15 +24,22 @@ class SmallGets final : public SmallCopyRoute {
     Flow flow = {};              // as in GetRequest
     uint64_t begin = 0;          // where the key's bytes begin, in the source's buffer
     std::shared_ptr<void> held;  // goes with the route
+    // On which the source tells its checksums (SumServer); 0: it does not.
+    ChannelId sums = 0;
   };
   // Finds out why the key is good no more (ACCESS_DENIED), which a link cannot tell. Runs at most
   // once, on the connection's thread; `told` may run on any.
   using Explain = UniqueFunction<void(const Status& denied, UniqueFunction<void(Status)> told)>;
 
-  // `into` is registered with the link.
+  // `into` is registered with the link. Listens from now on for checksums.
   SmallGets(Source source, RegionRef into, Explain explain, SmallOutcomes::Failed failed);
+  ~SmallGets() override;
 
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
+  bool sums() const override { return source_.sums != 0 && SummedEnd::Works(*into_); }
+  Status BeginSummed(uint64_t from_offset, uint64_t to_offset, uint64_t bytes,
+                     uint64_t* copy) override;
+  Result<SmallSum> SumOf(uint64_t copy) override;
   uint64_t Mark() override;
   bool Reached(uint64_t mark, Status* failure) override;
   void Cancel() override;
@@ -45,7 +54,9 @@ class SmallGets final : public SmallCopyRoute {
   const std::shared_ptr<SmallSteps> steps_ = std::make_shared<SmallSteps>();
   const std::shared_ptr<Shared> shared_;
 
-  std::vector<GetRequest> batch_;  // begun since the last mark
+  // Begun since the last mark.
+  std::vector<GetRequest> batch_;
+  std::vector<SumAsked> asked_;
   uint64_t begun_ = 0;
 };
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/pipeline/small_sums.h"
 #include "onecopy/reasons.h"
+#include "transport/core/base/mutex.h"
 
 namespace onecopy::pipeline {
 
@@ -14,6 +16,23 @@ struct SmallPushes::Shared {
   std::atomic<uint64_t> begun{0};
   // The connection's thread: nothing is answered any more.
   Status over;
+
+  struct Sum {
+    SmallSum source;
+    Status compared;
+  };
+  Mutex mutex;
+  ByCopy<Sum> sums ONECOPY_GUARDED_BY(mutex);  // until they are taken
+
+  // Whether the copy itself has ended well.
+  bool NoteDiffering(const Pushed& pushed) {
+    if (pushed.status.reason() != reasons::kChecksumMismatch) return false;
+    const MutexLock lock(mutex);
+    Sum* const sum = sums.Find(pushed.number);
+    if (sum == nullptr) return false;
+    sum->compared = pushed.status;
+    return true;
+  }
 
   void End(const Status& why) {
     if (over.ok()) over = why;
@@ -27,7 +46,7 @@ struct SmallPushes::Shared {
       return End({Code::kUnavailable, reasons::kLinkDown,
                   "the other node sent a malformed message about small transfers"});
     }
-    outcomes.Ended(pushed->number, pushed->status);
+    outcomes.Ended(pushed->number, NoteDiffering(*pushed) ? OkStatus() : pushed->status);
   }
 };
 
@@ -47,17 +66,39 @@ Status SmallPushes::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t byt
   return OkStatus();
 }
 
+Status SmallPushes::BeginSummed(uint64_t from_offset, uint64_t to_offset, uint64_t bytes,
+                                uint64_t* copy) {
+  ONECOPY_ASSIGN_OR_RETURN(const SmallSum sum, way_.source->Sum(from_offset, bytes));
+  ONECOPY_RETURN_IF_ERROR(Begin(from_offset, to_offset, bytes));
+  batch_.back().sum = sum;
+  *copy = batch_.back().number;
+  const MutexLock lock(shared_->mutex);
+  shared_->sums.Begin(*copy) = {sum, {}};
+  return OkStatus();
+}
+
+Result<SmallSum> SmallPushes::SumOf(uint64_t copy) {
+  std::optional<Shared::Sum> sum;
+  {
+    const MutexLock lock(shared_->mutex);
+    sum = shared_->sums.Take(copy);
+  }
+  if (!sum) return NoSums();
+  ONECOPY_RETURN_IF_ERROR(sum->compared);
+  return sum->source;
+}
+
 uint64_t SmallPushes::Mark() {
   if (batch_.empty()) return begun_;
   // On the connection's thread, where it is known whether the other node still listens.
   way_.connection->executor().Post([shared = shared_, connection = way_.connection,
-                                    channel = way_.channel, begun = begun_,
+                                    channel = way_.channel, sums = way_.sums, begun = begun_,
                                     batch = std::exchange(batch_, {})] {
     shared->begun.store(begun, std::memory_order_release);
     if (!shared->over.ok()) return shared->End(shared->over);
     for (std::span<const Push> rest(batch); !rest.empty();) {
-      const auto some = rest.first(std::min(rest.size(), kMaxPushes));
-      const std::string text = Encode(some);
+      const auto some = rest.first(std::min(rest.size(), MaxPushes(sums)));
+      const std::string text = Encode(some, sums);
       const Status sent = connection->Send(channel, std::as_bytes(std::span(text)));
       if (!sent.ok()) return shared->End(sent);
       rest = rest.subspan(some.size());

@@ -3,17 +3,19 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "daemon/pipeline/push_message.h"
 #include "daemon/pipeline/small_outcomes.h"
+#include "daemon/pipeline/summed_end.h"
 #include "transport/core/contracts/link.h"
 #include "transport/core/contracts/small_copy_route.h"
 
 namespace onecopy::pipeline {
 
 // The owner's half; the reader's is SmallServer. What is begun between two marks goes in one
-// message, up to kMaxPushes of them.
+// message, up to MaxPushes of them.
 class SmallPushes final : public SmallCopyRoute {
  public:
   struct Params {
@@ -21,6 +23,9 @@ class SmallPushes final : public SmallCopyRoute {
     ChannelId channel = 0;
     StepList planned;            // by the reader, which alone sees what was done
     std::shared_ptr<void> held;  // goes with the route
+    bool sums = false;           // the reader has agreed on sums
+    // Sums the bytes before they are asked for; nothing where that is not possible.
+    std::optional<SummedEnd> source = {};
   };
 
   // Listens from now on.
@@ -29,6 +34,10 @@ class SmallPushes final : public SmallCopyRoute {
 
   void SetTransfer(uint64_t number) override { transfer_ = number; }
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
+  bool sums() const override { return way_.sums && way_.source.has_value(); }
+  Status BeginSummed(uint64_t from_offset, uint64_t to_offset, uint64_t bytes,
+                     uint64_t* copy) override;
+  Result<SmallSum> SumOf(uint64_t copy) override;
   uint64_t Mark() override;
   bool Reached(uint64_t mark, Status* failure) override;
   // Call it once the reader can get nothing any more: what was not answered counts as failed.

@@ -14,7 +14,10 @@ class SmallReader {
 
   virtual ~SmallReader() = default;
 
-  // Begins to move bytes that lie inside what the two sides have agreed on.
+  // Whether pushes have room for a sum, and may have one.
+  virtual bool sums() const { return false; }
+  // Begins to move bytes that lie inside what the two sides have agreed on. With a sum:
+  // CHECKSUM_MISMATCH where the bytes have arrived, and their own differs.
   virtual void Read(const Push& push, Done done) = 0;
   // Nothing more comes at once: a reader that collects begins now.
   virtual void Flush() {}

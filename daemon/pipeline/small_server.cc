@@ -19,7 +19,7 @@ std::shared_ptr<SmallServer> SmallServer::Start(Params way) {
 
 void SmallServer::Hear(std::span<const std::byte> message) {
   if (!why_.ok()) return;
-  const auto pushes = DecodePushes(message);
+  const auto pushes = DecodePushes(message, way_.reader->sums());
   if (!pushes) {
     return Stop({Code::kInvalidArgument, reasons::kBadArgument,
                  "the peer sent a malformed request for small transfers"},

@@ -12,7 +12,7 @@
 
 namespace onecopy::ring {
 
-inline constexpr size_t kOutcomes = static_cast<size_t>(Outcome::kFailed) + 1;
+inline constexpr size_t kOutcomes = static_cast<size_t>(Outcome::kDiffers) + 1;
 
 // A number that one thread alone changes: no locked instruction, no barrier.
 class OneWriterCount {

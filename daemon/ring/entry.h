@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "daemon/ring/outcome.h"
+#include "transport/core/contracts/small_copy_route.h"
 
 namespace onecopy::ring {
 
@@ -18,7 +20,8 @@ struct Entry {
   uint64_t bytes = 0;       // of all pieces
   uint64_t from_bytes = 0;  // from the first byte of any piece to the last
   uint64_t to_bytes = 0;
-  uint64_t pieces = 0;  // of a list; 0: it had none
+  uint64_t pieces = 0;               // of a list; 0: it had none
+  std::optional<SmallSum> sum = {};  // of one that succeeded, if it was asked for
   Outcome outcome = Outcome::kSucceeded;
   Clock::time_point taken;
   Clock::time_point begun;  // as `taken` where nothing was begun

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,11 +35,23 @@ class Journal {
     const auto time = [](Clock::time_point when) {
       return static_cast<uint64_t>(when.time_since_epoch().count());
     };
-    const std::array<uint64_t, kWords> words = {
-        entry.number,      entry.route,       entry.from,
-        entry.to,          entry.bytes,       static_cast<uint64_t>(entry.outcome),
-        time(entry.taken), time(entry.begun), time(entry.ended),
-        entry.from_bytes,  entry.to_bytes,    entry.pieces};
+    std::array<uint64_t, 2> sum{};
+    if (entry.sum) std::memcpy(sum.data(), entry.sum->data(), sizeof sum);
+    const std::array<uint64_t, kWords> words = {entry.number,
+                                                entry.route,
+                                                entry.from,
+                                                entry.to,
+                                                entry.bytes,
+                                                static_cast<uint64_t>(entry.outcome),
+                                                time(entry.taken),
+                                                time(entry.begun),
+                                                time(entry.ended),
+                                                entry.from_bytes,
+                                                entry.to_bytes,
+                                                entry.pieces,
+                                                entry.sum ? 1u : 0u,
+                                                sum[0],
+                                                sum[1]};
     for (size_t i = 0; i < kWords; ++i) slot.words[i].store(words[i], std::memory_order_relaxed);
     slot.version.store(version + 2, std::memory_order_release);
     const bool succeeded = entry.outcome == Outcome::kSucceeded;
@@ -59,6 +72,8 @@ class Journal {
     const auto time = [](uint64_t count) {
       return Clock::time_point(Clock::duration(static_cast<Clock::rep>(count)));
     };
+    std::optional<SmallSum> sum;
+    if (words[12] != 0) std::memcpy(sum.emplace().data(), &words[13], sizeof *sum);
     return Entry{.number = words[0],
                  .route = words[1],
                  .from = words[2],
@@ -67,6 +82,7 @@ class Journal {
                  .from_bytes = words[9],
                  .to_bytes = words[10],
                  .pieces = words[11],
+                 .sum = sum,
                  .outcome = static_cast<Outcome>(words[5]),
                  .taken = time(words[6]),
                  .begun = time(words[7]),
@@ -89,7 +105,7 @@ class Journal {
   Counts& without_route() { return without_route_; }
 
  private:
-  static constexpr size_t kWords = 12;
+  static constexpr size_t kWords = 15;
   struct Slot {
     std::atomic<uint64_t> version{0};
     std::array<std::atomic<uint64_t>, kWords> words{};

@@ -27,6 +27,11 @@ const Status& StatusOf(Outcome outcome) {
                                    ", or the limit that the daemon announced)");
   static const Status draining(Code::kUnavailable, reasons::kDraining,
                                "the node drains and takes no new transfers");
+  static const Status no_sums(Code::kInvalidArgument, reasons::kNotApplicable,
+                              "a submission asks for a checksum, and its route computes none");
+  static const Status differs(
+      Code::kDataLoss, reasons::kChecksumMismatch, "the checksums of the two ends differ",
+      "check whether either end was changed meanwhile; if not, suspect memory or network");
   static const Status unknown(Code::kInternal, reasons::kInternal, "the transfer failed");
   switch (outcome) {
     case Outcome::kSucceeded:
@@ -43,6 +48,10 @@ const Status& StatusOf(Outcome outcome) {
       return too_long;
     case Outcome::kDraining:
       return draining;
+    case Outcome::kNoSums:
+      return no_sums;
+    case Outcome::kDiffers:
+      return differs;
     case Outcome::kRevoked:
     case Outcome::kFailed:
       break;

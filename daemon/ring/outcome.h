@@ -17,9 +17,11 @@ enum class Outcome : uint32_t {
   kDraining,
   kRevoked,  // the route says why
   kFailed,   // the hardware did, or what drives it; the route says why
+  kNoSums,   // it asks for a checksum, and its route computes none
+  kDiffers,  // the bytes have arrived, and the checksums differ
 };
 
-// Code, reason and text, except for the last two.
+// Code, reason and text, except for kRevoked and kFailed.
 const Status& StatusOf(Outcome outcome);
 
 }  // namespace onecopy::ring

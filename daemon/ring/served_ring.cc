@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "onecopy/range.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::ring {
 namespace {
@@ -105,7 +106,8 @@ void ServedRing::Serve(const Request& request, Clock::time_point now, bool drain
   const Outcome outcome = Check(request, entry, route, draining);
   if (outcome != Outcome::kSucceeded) return Refuse(entry, route, outcome);
   SmallCopyRoute& way = request.pieces > 0 ? route->ListWay() : route->WayFor(entry.bytes);
-  const Status begun = Begin(request, *route, way);
+  uint64_t copy = 0;
+  const Status begun = Begin(request, *route, way, &copy);
   if (!begun.ok()) {
     route->SetFailure(begun);
     return Refuse(entry, route, Outcome::kFailed);
@@ -117,6 +119,8 @@ void ServedRing::Serve(const Request& request, Clock::time_point now, bool drain
   operation.entry = entry;
   operation.route = route;
   operation.way = &way;
+  operation.summed = request.sum;
+  operation.copy = copy;
   if (entry.bytes > kMaxBytes) operation.start = long_work_.Begin();
   (last_ == kNone ? first_ : operations_[last_].next) = free;
   last_ = free;
@@ -162,6 +166,9 @@ Outcome ServedRing::Check(const Request& request, const Entry& entry, const Rout
   if (route->revoked()) return Outcome::kRevoked;
   if (draining) return Outcome::kDraining;
   const bool listed = request.pieces > 0;
+  if (request.sum && (listed || request.bytes > kMaxBytes || !route->sums())) {
+    return Outcome::kNoSums;
+  }
   const uint64_t most = listed ? kMaxBytes : route->max_bytes();
   if (request.bytes == 0 || request.bytes > most) return Outcome::kTooLong;
   if (listed && entry.bytes > route->max_list_bytes()) return Outcome::kTooLong;
@@ -176,8 +183,13 @@ Outcome ServedRing::Check(const Request& request, const Entry& entry, const Rout
   return overlap ? Outcome::kOverlap : Outcome::kSucceeded;
 }
 
-Status ServedRing::Begin(const Request& request, const Route& route, SmallCopyRoute& way) {
+Status ServedRing::Begin(const Request& request, const Route& route, SmallCopyRoute& way,
+                         uint64_t* copy) {
   way.SetTransfer(request.number);
+  if (request.sum) {
+    return way.BeginSummed(route.from_base + request.from, route.to_base + request.to,
+                           request.bytes, copy);
+  }
   if (request.pieces == 0) {
     return way.Begin(route.from_base + request.from, route.to_base + request.to, request.bytes);
   }
@@ -244,13 +256,29 @@ bool ServedRing::Finish() {
   return any;
 }
 
+Status ServedRing::Settle(Operation& operation, const Status& failure) {
+  Route& route = *operation.route;
+  Status said = failure;
+  if (operation.summed) {
+    const Result<SmallSum> sum = operation.way->SumOf(operation.copy);
+    if (failure.ok() && sum.ok()) operation.entry.sum = *sum;
+    if (failure.ok()) said = sum.status();
+  }
+  if (said.ok()) return said;
+  if (failure.ok() && said.reason() == reasons::kChecksumMismatch) {
+    operation.entry.outcome = Outcome::kDiffers;
+    return said;
+  }
+  // What fails once its route is withdrawn fails because of that, whatever the hardware says.
+  const bool revoked = route.revoked();
+  operation.entry.outcome = revoked ? Outcome::kRevoked : Outcome::kFailed;
+  if (!revoked) route.SetFailure(said);
+  return revoked ? route.why() : said;
+}
+
 void ServedRing::Conclude(Operation& operation, const Status& failure, Clock::time_point now) {
   Route& route = *operation.route;
-  // What fails once its route is withdrawn fails because of that, whatever the hardware says.
-  const bool revoked = !failure.ok() && route.revoked();
-  if (!failure.ok() && !revoked) route.SetFailure(failure);
-  if (!failure.ok()) operation.entry.outcome = revoked ? Outcome::kRevoked : Outcome::kFailed;
-  const Status& said = revoked ? route.why() : failure;
+  const Status said = Settle(operation, failure);
   operation.entry.ended = now;
   journal_->Write(operation.entry);
   if (operation.entry.bytes > kMaxBytes) {
@@ -264,8 +292,12 @@ void ServedRing::Conclude(Operation& operation, const Status& failure, Clock::ti
   } else {
     route.counts.NoteFailure(operation.entry.outcome);
   }
-  end_.Complete(operation.entry.number, static_cast<uint64_t>(took.count()), said.code(),
-                said.reason());
+  const auto nanoseconds = static_cast<uint64_t>(took.count());
+  if (operation.entry.sum) {
+    end_.Complete(operation.entry.number, nanoseconds, *operation.entry.sum);
+  } else {
+    end_.Complete(operation.entry.number, nanoseconds, said.code(), said.reason());
+  }
   route.Ended(now);
   --under_way_;
   bytes_under_way_ -= operation.entry.bytes;

@@ -66,6 +66,8 @@ class ServedRing {
     Route* route = nullptr;  // which stays while something of it is under way
     SmallCopyRoute* way = nullptr;
     uint64_t mark = 0;
+    bool summed = false;
+    uint64_t copy = 0;      // then: for SmallCopyRoute::SumOf
     LongWork::Start start;  // of a long one
     uint32_t next = kNone;
   };
@@ -80,9 +82,12 @@ class ServedRing {
   Entry Read(const Request& request, const Route* route, Clock::time_point now);
   Outcome Check(const Request& request, const Entry& entry, const Route* route,
                 bool draining) const;
-  Status Begin(const Request& request, const Route& route, SmallCopyRoute& way);
+  Status Begin(const Request& request, const Route& route, SmallCopyRoute& way, uint64_t* copy);
   void Refuse(Entry entry, Route* route, Outcome outcome);
   void MarkNew(uint32_t first);
+  // The operation's outcome and checksum, once its bytes have arrived or it has failed; returns
+  // what the client is told.
+  Status Settle(Operation& operation, const Status& failure);
   void Conclude(Operation& operation, const Status& failure, Clock::time_point now);
   void RemoveIdle();
 

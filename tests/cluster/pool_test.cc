@@ -53,9 +53,9 @@ TEST_CASE("pieces of a pool move in place, and are no registrations of their own
   }
   for (const Piece& piece : pieces) {
     const TransferInfo done =
-        Must(east.RunTransfer({.source = Must(from->endpoint(piece.source)),
-                               .destination = Must(to->endpoint(piece.target)),
-                               .checksum = true}));
+        Must(RunNegotiated(east, {.source = Must(from->endpoint(piece.source)),
+                                  .destination = Must(to->endpoint(piece.target)),
+                                  .checksum = true}));
     CheckReceipt(done, {.path = "tcp-direct", .bytes = piece.bytes, .checksum = true});
   }
   for (uint64_t i = 0; i < pieces.size(); ++i) {

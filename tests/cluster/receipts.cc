@@ -1,5 +1,8 @@
 #include "tests/cluster/receipts.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <map>
 #include <set>
 
@@ -121,6 +124,13 @@ void CheckReceipt(const Json& receipt, const ExpectedReceipt& expected) {
 
 void CheckReceipt(const TransferInfo& transfer, const ExpectedReceipt& expected) {
   CheckReceipt(cli::ToJson(transfer), expected);
+}
+
+Result<TransferInfo> RunNegotiated(Client& client, const TransferRequest& request) {
+  TransferRequest negotiated = request;
+  static std::atomic<int> last{0};
+  negotiated.request_id = "negotiated-" + std::to_string(::getpid()) + "-" + std::to_string(++last);
+  return client.RunTransfer(negotiated);
 }
 
 void CheckRefused(const CommandResult& result, int exit_status, const std::string& code,

@@ -34,6 +34,9 @@ size_t CopiesOf(const std::string& path);
 void CheckReceipt(const Json& receipt, const ExpectedReceipt& expected);
 void CheckReceipt(const TransferInfo& transfer, const ExpectedReceipt& expected);
 
+// Negotiated, and not by a ring, whose receipts have no lanes and, at first, not what was refused.
+Result<TransferInfo> RunNegotiated(Client& client, const TransferRequest& request);
+
 // A failure of that code, reason and exit status, as a command prints it.
 void CheckRefused(const CommandResult& result, int exit_status, const std::string& code,
                   const std::string& reason);

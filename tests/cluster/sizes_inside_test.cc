@@ -29,10 +29,10 @@ TEST_CASE("inside a node every size arrives by one copy, or by two where a bounc
                                  kSlot - 1, kSlot, kSlot + 1, kLarge}) {
       INFO(path << ", " << bytes << " bytes");
       std::memset(destination.data(), static_cast<int>(kUntouched), destination.bytes());
-      const auto done = Must(client.RunTransfer({.source = source.endpoint(3, bytes),
-                                                 .destination = destination.endpoint(5, bytes),
-                                                 .policy = {.path_glob = path},
-                                                 .checksum = true}));
+      const auto done = Must(RunNegotiated(client, {.source = source.endpoint(3, bytes),
+                                                    .destination = destination.endpoint(5, bytes),
+                                                    .policy = {.path_glob = path},
+                                                    .checksum = true}));
       REQUIRE_OK(onecopy::OutcomeOf(done));
       CheckReceipt(done, {path, bytes, true});
       CHECK(IsPayload(destination.data() + 5, bytes, 1, 3));

@@ -36,10 +36,10 @@ TEST_CASE("every size arrives at an unaligned place, and nothing beside it chang
     for (const uint64_t bytes : kSizes) {
       INFO(path << ", " << bytes << " bytes");
       std::memset(destination.data(), static_cast<int>(kUntouched), destination.bytes());
-      const auto done = Must(east.RunTransfer({.source = source.endpoint(3, bytes),
-                                               .destination = {"west", "b", 5, {}},
-                                               .policy = {.path_glob = path},
-                                               .checksum = true}));
+      const auto done = Must(RunNegotiated(east, {.source = source.endpoint(3, bytes),
+                                                  .destination = {"west", "b", 5, {}},
+                                                  .policy = {.path_glob = path},
+                                                  .checksum = true}));
       REQUIRE_OK(onecopy::OutcomeOf(done));
       CheckReceipt(done, {path, bytes, true});
       CHECK(done.receipt.checksum->value == onecopy::digest::TreeHexOf(source.data() + 3, bytes));

@@ -6,6 +6,7 @@
 #include "tests/cluster/pair.h"
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
+#include "transport/digest/tree.h"
 
 namespace small_test {
 namespace {
@@ -129,6 +130,47 @@ TEST_CASE("what a policy allows goes by the ring, and nothing else does") {
            {{.link = "ucx-"}, "BAD_POLICY"}}) {
     CAPTURE(policy.path_glob, policy.link);
     CHECK(move(policy).status().reason() == reason);
+  }
+}
+
+TEST_CASE(
+    "small pieces whose checksum is asked for go by the ring, inside a node and between two") {
+  Small with;
+  const HostBuffer inside = Filled(with.west, "inside", kBytes, 1);
+  struct From {
+    const char* node;
+    const char* buffer;
+    Client& asks;
+    const char* path;
+  };
+  for (const From& from :
+       {From{"west", "inside", with.west, "local"}, From{"east", "from", with.west, "tcp-direct"},
+        From{"east", "from", with.east, "tcp-direct"}}) {
+    CAPTURE(from.node, from.path);
+    TransferInfo last;
+    for (uint64_t at = 0; at < 8 * kPiece; at += kPiece) {
+      last = Must(from.asks.RunTransfer({.source = {from.node, from.buffer, at, kPiece},
+                                         .destination = {"west", "to", at, {}},
+                                         .checksum = true}));
+      REQUIRE(IsPayload(with.to.data() + at, kPiece, 1, at));
+    }
+    CHECK(ByRing(from.asks, last.id));
+    CHECK(last.receipt.path == from.path);
+    const std::string sum = onecopy::digest::TreeHexOf(with.to.data() + 7 * kPiece, kPiece);
+    CHECK(last.receipt.checksum == onecopy::ChecksumResult{"xxh3-128-tree", sum, true});
+    CHECK(Must(from.asks.GetTransfer(last.id)).receipt.checksum == last.receipt.checksum);
+    // What a ring does not compare goes by gRPC: more bytes, and what is only started, as nobody
+    // would have it sent again.
+    TransferRequest more{.source = {from.node, from.buffer, 0, kBytes},
+                         .destination = {"west", "to", 0, {}},
+                         .checksum = true};
+    const TransferInfo whole = Must(from.asks.RunTransfer(more));
+    CHECK_FALSE(ByRing(from.asks, whole.id));
+    CHECK(whole.receipt.checksum);
+    more.source.bytes = kPiece;
+    const TransferInfo started = Must(from.asks.StartTransfer(more));
+    CHECK(Must(from.asks.AwaitTransfer(started.id)).receipt.checksum);
+    CHECK_FALSE(ByRing(from.asks, started.id));
   }
 }
 

@@ -3,11 +3,12 @@
 
 #include "daemon/pipeline/message.h"
 #include "daemon/pipeline/push_message.h"
+#include "daemon/pipeline/sum_message.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
 
-enum : uint8_t { kMessage, kPushes, kPushed, kParts, kKinds };
+enum : uint8_t { kMessage, kPushes, kPushed, kParts, kSumAsked, kSumTold, kKinds };
 
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
@@ -51,6 +52,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       onecopy::fuzz::RoundTrip(input.Rest(),
                                [](const std::string& t) { return DecodePushed(Bytes(t)); });
       break;
+    case kSumAsked:
+      onecopy::fuzz::RoundTrip(input.Rest(),
+                               [](const std::string& t) { return DecodeSumAsked(Bytes(t)); });
+      break;
+    case kSumTold:
+      onecopy::fuzz::RoundTrip(input.Rest(),
+                               [](const std::string& t) { return DecodeSumTold(Bytes(t)); });
+      break;
     default:
       Join(input);
   }
@@ -60,7 +69,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 std::vector<std::string> onecopy::fuzz::Seeds() {
   using namespace onecopy::pipeline;
   const onecopy::Status failure(onecopy::Code::kUnavailable, "LINK_DOWN", "gone", "wait");
-  const std::vector<Push> pushes = {{1, 0, 4096, 64}, {2, 64, 0, 65536}};
+  const onecopy::SmallSum sum{std::byte{1}, std::byte{0xff}};
+  const std::vector<Push> pushes = {{1, 0, 4096, 64}, {2, 64, 0, 65536, 9, sum}};
+  const std::vector<SumAsked> asked = {{1, 4096, 64}, {2, 0, 65536}};
+  const std::vector<SumTold> told = {{1, sum}, {2, {}}, {SumTold::kRest, {}}};
   const onecopy::Step step{"east", "GPU-1", "pinned", "copy-engine", true, true};
   const Message ready = ReadyMessage{std::string(3000, 'k'), 4096, {step, step}};
   return {For(kMessage, Encode(Message(FullMessage{7, 1 << 20, 4096, "key"}))),
@@ -69,6 +81,8 @@ std::vector<std::string> onecopy::fuzz::Seeds() {
           For(kPushes, Encode(pushes)),
           For(kPushed, Encode(Pushed{1, onecopy::OkStatus()})),
           For(kPushed, Encode(Pushed{Pushed::kRest, failure})),
+          For(kSumAsked, Encode(asked)),
+          For(kSumTold, Encode(told)),
           For(kMessage, Encode(ready)),
           For(kMessage, Encode(Message(WaitingMessage{WaitingMessage::For::kSlots, 12}))),
           For(kParts, Parts(ready))};

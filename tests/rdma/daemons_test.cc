@@ -30,10 +30,10 @@ TEST_CASE("every size arrives at odd places, over the device and nothing else") 
       INFO(path << ", " << bytes << " bytes");
       std::memset(destination.data(), 0xa7, destination.bytes());
       const uint64_t before = PacketsReceived();
-      const auto done = Must(east.RunTransfer({.source = source.endpoint(3, bytes),
-                                               .destination = {"west", "b", 5, {}},
-                                               .policy = {.path_glob = path},
-                                               .checksum = true}));
+      const auto done = Must(RunNegotiated(east, {.source = source.endpoint(3, bytes),
+                                                  .destination = {"west", "b", 5, {}},
+                                                  .policy = {.path_glob = path},
+                                                  .checksum = true}));
       REQUIRE_OK(onecopy::OutcomeOf(done));
       CheckReceipt(done, {path, bytes, true, "verbs", true});
       CHECK(IsPayload(destination.data() + 5, bytes, 1, 3));

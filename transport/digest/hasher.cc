@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <cstring>
 #include <new>
 
 namespace onecopy::digest {
@@ -14,12 +15,13 @@ std::string Canonical(XXH128_hash_t hash) {
   return {reinterpret_cast<const char*>(canonical.digest), kDigestBytes};
 }
 
-std::string ToHex(const std::string& digest) {
+template <typename Bytes>
+std::string ToHex(const Bytes& digest) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (const unsigned char byte : digest) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
+  for (const auto byte : digest) {
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[static_cast<unsigned char>(byte) & 15];
   }
   return text;
 }
@@ -45,6 +47,16 @@ void Hasher::Reset() { XXH3_128bits_reset(state_.get()); }
 
 std::string HexOf(const void* data, uint64_t bytes) {
   return ToHex(Canonical(XXH3_128bits(data, bytes)));
+}
+
+std::string HexOf(const DigestBytes& digest) { return ToHex(digest); }
+
+DigestBytes DigestOf(const void* data, uint64_t bytes) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, bytes));
+  DigestBytes digest;
+  std::memcpy(digest.data(), canonical.digest, digest.size());
+  return digest;
 }
 
 }  // namespace onecopy::digest

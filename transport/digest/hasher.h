@@ -1,6 +1,8 @@
 // xxh3-128: XXH3's 128 bits, without a seed.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,6 +13,7 @@ namespace onecopy::digest {
 
 inline constexpr char kAlgorithm[] = "xxh3-128";
 inline constexpr uint64_t kDigestBytes = 16;
+using DigestBytes = std::array<std::byte, kDigestBytes>;
 
 // Of bytes that come in pieces. One thread at a time.
 class Hasher {
@@ -33,5 +36,9 @@ class Hasher {
 
 // Of one piece, in hexadecimal.
 std::string HexOf(const void* data, uint64_t bytes);
+// A digest in hexadecimal.
+std::string HexOf(const DigestBytes& digest);
+// Of one piece, as Digest; allocates nothing.
+DigestBytes DigestOf(const void* data, uint64_t bytes);
 
 }  // namespace onecopy::digest

@@ -1,6 +1,7 @@
 #include "transport/digest/tree.h"
 
 #include <algorithm>
+#include <cassert>
 #include <string_view>
 #include <utility>
 
@@ -82,6 +83,12 @@ std::string TreeHexOf(const void* data, uint64_t bytes) {
   TreeHasher hasher(bytes);
   hasher.Add(data, bytes);
   return hasher.Take().root;
+}
+
+DigestBytes LeafRootOf(const void* data, uint64_t bytes) {
+  assert(bytes > 0 && bytes <= kLeafBytes);
+  const DigestBytes leaf = DigestOf(data, bytes);
+  return DigestOf(leaf.data(), leaf.size());
 }
 
 }  // namespace onecopy::digest

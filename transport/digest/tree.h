@@ -63,5 +63,7 @@ class TreeHasher {
 
 // The root of one piece.
 std::string TreeHexOf(const void* data, uint64_t bytes);
+// Of one piece of one leaf at most, not empty; allocates nothing.
+DigestBytes LeafRootOf(const void* data, uint64_t bytes);
 
 }  // namespace onecopy::digest

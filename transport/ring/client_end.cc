@@ -32,10 +32,10 @@ bool ClientEnd::HasRoom() const {
          state() == State::kOpen;
 }
 
-bool ClientEnd::Submit(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes,
-                       uint64_t* number) {
+bool ClientEnd::Submit(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes, uint64_t* number,
+                       bool sum) {
   if (!HasRoom()) return false;
-  Put(route, from, to, bytes, 0, number);
+  Put({route, from, to, bytes, 0, sum ? kSum : 0}, number);
   return true;
 }
 
@@ -49,21 +49,17 @@ bool ClientEnd::SubmitMany(uint64_t route, const Pieces& pieces, uint64_t bytes,
     list[i].from.store(pieces.from + pieces.sources[i], std::memory_order_relaxed);
     list[i].to.store(pieces.to + pieces.targets[i], std::memory_order_relaxed);
   }
-  Put(route, 0, 0, bytes, ListWord(place, static_cast<uint32_t>(count)), number);
+  Put({route, 0, 0, bytes, ListWord(place, static_cast<uint32_t>(count)), 0}, number);
   *free = *number + 1;
   return true;
 }
 
-void ClientEnd::Put(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes, uint64_t list,
-                    uint64_t* number) {
+void ClientEnd::Put(std::initializer_list<uint64_t> words, uint64_t* number) {
   Shared& ring = shared();
   Submission& entry = ring.submissions[submitted_ % kSubmissions];
   entry.words[Submission::kNumber].store(submitted_, std::memory_order_relaxed);
-  entry.words[Submission::kRoute].store(route, std::memory_order_relaxed);
-  entry.words[Submission::kFrom].store(from, std::memory_order_relaxed);
-  entry.words[Submission::kTo].store(to, std::memory_order_relaxed);
-  entry.words[Submission::kBytes].store(bytes, std::memory_order_relaxed);
-  entry.words[Submission::kList].store(list, std::memory_order_relaxed);
+  int place = Submission::kRoute;
+  for (const uint64_t word : words) entry.words[place++].store(word, std::memory_order_relaxed);
   *number = submitted_++;
   ring.submitted.store(submitted_, std::memory_order_release);
   WakeDaemon();
@@ -103,6 +99,7 @@ bool ClientEnd::Reap(Ended* ended) {
     const uint64_t word = entry.words[i].load(std::memory_order_relaxed);
     std::memcpy(ended->reason + (i - Completion::kReason) * sizeof word, &word, sizeof word);
   }
+  std::memcpy(ended->sum.data(), ended->reason, ended->sum.size());
   ring.reaped.store(++reaped_, std::memory_order_release);
   const auto list = std::find(lists_used_.begin(), lists_used_.end(), ended->number + 1);
   if (list != lists_used_.end()) *list = 0;

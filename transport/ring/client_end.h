@@ -5,11 +5,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 
 #include "onecopy/result.h"
 #include "onecopy/status.h"
+#include "transport/core/contracts/small_copy_route.h"
 #include "transport/os/base/unique_fd.h"
 #include "transport/os/memory/mapping.h"
 #include "transport/ring/layout.h"
@@ -20,7 +22,8 @@ struct Ended {
   uint64_t number = 0;
   uint64_t nanoseconds = 0;  // from the beginning of the copy to its end
   Code code = Code::kOk;
-  char reason[kReasonBytes + 1] = {};
+  char reason[kReasonBytes + 1] = {};  // of one that failed
+  SmallSum sum{};                      // of one that succeeded, if it was asked for
 };
 
 // Submit and Reap by one thread at a time; the rest by any.
@@ -33,7 +36,8 @@ class ClientEnd {
 
   // False where the ring is full of what the daemon has not taken, or has ended. Numbers count from
   // 0.
-  bool Submit(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes, uint64_t* number);
+  bool Submit(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes, uint64_t* number,
+              bool sum = false);
   // The columns of many pieces: piece i begins at from + sources[i] and to + targets[i]. Both are
   // of one length, from 1 to kMostPieces.
   struct Pieces {
@@ -65,8 +69,8 @@ class ClientEnd {
   Shared& shared() const { return *reinterpret_cast<Shared*>(mapping_.data()); }
   // Whether one more may be submitted.
   bool HasRoom() const;
-  void Put(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes, uint64_t list,
-           uint64_t* number);
+  // The words from kRoute on.
+  void Put(std::initializer_list<uint64_t> words, uint64_t* number);
   void WakeDaemon();
 
   os::Mapping mapping_;

@@ -49,6 +49,9 @@ DaemonEnd::Taken DaemonEnd::Take(Request* request) {
   request->from = words[Submission::kFrom];
   request->to = words[Submission::kTo];
   request->bytes = words[Submission::kBytes];
+  const uint64_t options = words[Submission::kOptions];
+  request->sum = options == kSum;
+  request->torn = request->torn || (options & ~kSum) != 0;
   const uint64_t list = words[Submission::kList];
   request->list = ListOf(list);
   request->pieces = PiecesOf(list);
@@ -72,15 +75,24 @@ void DaemonEnd::ReadList(const Request& request, std::span<CopyPiece> pieces) co
 
 void DaemonEnd::Complete(uint64_t number, uint64_t nanoseconds, Code code,
                          std::string_view reason) {
+  Put(number, nanoseconds, code, std::as_bytes(std::span(reason)));
+}
+
+void DaemonEnd::Complete(uint64_t number, uint64_t nanoseconds, const SmallSum& sum) {
+  Put(number, nanoseconds, Code::kOk, sum);
+}
+
+void DaemonEnd::Put(uint64_t number, uint64_t nanoseconds, Code code,
+                    std::span<const std::byte> rest) {
   Completion& entry = shared().completions[completed_++ % kCompletions];
-  char text[kReasonBytes] = {};
-  std::memcpy(text, reason.data(), std::min<size_t>(reason.size(), kReasonBytes));
+  char bytes[kReasonBytes] = {};
+  std::memcpy(bytes, rest.data(), std::min<size_t>(rest.size(), kReasonBytes));
   entry.words[Completion::kNumber].store(number, std::memory_order_relaxed);
   entry.words[Completion::kCode].store(static_cast<uint64_t>(code), std::memory_order_relaxed);
   entry.words[Completion::kNanoseconds].store(nanoseconds, std::memory_order_relaxed);
   for (int i = Completion::kReason; i < Completion::kWords; ++i) {
     uint64_t word = 0;
-    std::memcpy(&word, text + (i - Completion::kReason) * sizeof word, sizeof word);
+    std::memcpy(&word, bytes + (i - Completion::kReason) * sizeof word, sizeof word);
     entry.words[i].store(word, std::memory_order_relaxed);
   }
 }

@@ -24,6 +24,7 @@ struct Request {
   uint64_t bytes = 0;   // of each piece
   uint64_t list = 0;    // which one has the pieces
   uint64_t pieces = 0;  // how many that has; 0: the submission is one piece
+  bool sum = false;     // compare the checksums of both ends
 };
 
 // One thread at a time. No call blocks, allocates or faults, whatever the client does to the
@@ -47,6 +48,8 @@ class DaemonEnd {
   // One for each request that was taken, in any order. Seen by the client after Publish, which
   // wakes it if it sleeps.
   void Complete(uint64_t number, uint64_t nanoseconds, Code code, std::string_view reason);
+  // Likewise one that succeeded and has a checksum.
+  void Complete(uint64_t number, uint64_t nanoseconds, const SmallSum& sum);
   void Publish();
 
   // From now on the client says on its socket that it has submitted. False when there is something
@@ -60,6 +63,7 @@ class DaemonEnd {
   DaemonEnd(os::UniqueFd memory, os::Mapping mapping)
       : memory_(std::move(memory)), mapping_(std::move(mapping)) {}
   Shared& shared() const { return *reinterpret_cast<Shared*>(mapping_.data()); }
+  void Put(uint64_t number, uint64_t nanoseconds, Code code, std::span<const std::byte> rest);
 
   os::UniqueFd memory_;
   os::Mapping mapping_;

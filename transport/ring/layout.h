@@ -8,7 +8,7 @@
 namespace onecopy::ring {
 
 // Of everything below. A client that knows another one does without the ring.
-inline constexpr uint32_t kLayout = 2;
+inline constexpr uint32_t kLayout = 3;
 inline constexpr uint64_t kMagic = 0x00676e69722d636f;  // "oc-ring", as it lies in memory
 
 inline constexpr uint64_t kSubmissions = 512;   // a power of two
@@ -32,11 +32,14 @@ static_assert(kRoutes <= 65'536);
 
 // One transfer, asked for: words by these numbers. kList is 0 for one piece, from kFrom to kTo.
 // Otherwise ListWord: the transfer consists of the pieces of a list, kBytes each, and kFrom and kTo
-// are not read.
+// are not read. kOptions: kSum or 0.
 struct alignas(64) Submission {
-  enum Word { kNumber, kRoute, kFrom, kTo, kBytes, kList, kWords = 8 };
+  enum Word { kNumber, kRoute, kFrom, kTo, kBytes, kList, kOptions, kWords = 8 };
   std::atomic<uint64_t> words[kWords];
 };
+
+// To compare the checksums of both ends. Not of a list.
+inline constexpr uint64_t kSum = 1;
 
 inline constexpr uint64_t ListWord(uint32_t list, uint32_t pieces) {
   return uint64_t{list} << 32 | pieces;
@@ -50,7 +53,8 @@ struct Piece {
   std::atomic<uint64_t> to;
 };
 
-// One transfer, ended. The reason is text, zeroes after it.
+// One transfer, ended. The reason is text, zeroes after it. In its place, one that succeeded with
+// kSum has the 16 bytes of the checksum.
 struct alignas(64) Completion {
   enum Word { kNumber, kCode, kNanoseconds, kReason, kWords = 8 };
   std::atomic<uint64_t> words[kWords];

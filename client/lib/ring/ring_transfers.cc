@@ -10,6 +10,7 @@
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
 #include "onecopy/v1/attach.pb.h"
+#include "transport/digest/tree.h"
 
 namespace onecopy::client {
 namespace {
@@ -36,6 +37,12 @@ bool CanEndBy(const TransferRequest& request) {
   return *request.deadline >= (brief ? kLeast : kLeastOfLong) && *request.deadline <= kMost;
 }
 
+// Rings compare the ends of what their thread copies piece by piece.
+bool MaySum(const TransferRequest& request) {
+  return !request.checksum ||
+         (request.equal_ranges == nullptr && SaidBytes(request) <= ring::kMaxBytes);
+}
+
 ring::ClientEnd::Pieces ColumnsOf(const TransferRequest& request) {
   const EqualRanges& ranges = *request.equal_ranges;
   return {request.source.offset_bytes.value_or(0), ranges.sources,
@@ -60,7 +67,7 @@ bool RingTransfers::Fits(const TransferRequest& request) const {
   const auto& to = request.destination.bytes;
   return from.value_or(1) > 0 && to.value_or(1) > 0 && SaidBytes(request) <= ring::kMaxLongBytes &&
          (!from || !to || *from == *to || request.equal_ranges != nullptr) &&
-         (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
+         (pair.source_node.empty() || pair.destination_node.empty()) && MaySum(request) &&
          !request.sync && CanEndBy(request) && request.request_id.empty() &&
          AreRangesForRing(request) && !request.source.buffer.empty() &&
          !request.destination.buffer.empty() && request.source.fd_handle == 0 &&
@@ -157,6 +164,7 @@ RouteRef RingTransfers::OpenRoute(const TransferRequest& request) {
   route->max_bytes = wire.max_bytes();
   route->max_list_bytes = wire.max_list_bytes();
   route->source_bytes = wire.source_bytes();
+  route->sums = wire.sums();
   Result<Plan> plan = Read(wire.plan());
   if (!plan.ok()) return nullptr;
   route->path = std::move(plan->path);
@@ -174,13 +182,17 @@ std::optional<uint64_t> RingTransfers::Submit(const TransferRequest& request, co
                                               bool waited_for) {
   const std::optional<RingMove> move = MoveBy(*route, request);
   if (!move || !route->Meets(request.policy)) return std::nullopt;
+  const bool sum = request.checksum;
+  if (sum && (!route->sums || move->pieces > 0 || move->bytes > ring::kMaxBytes)) {
+    return std::nullopt;
+  }
   const MutexLock lock(mutex_);
   Ring& ring = *owned_;
   ReapAll();
   uint64_t number = 0;
   if (ring.slots[next_.load(std::memory_order_relaxed) % kSlots].waited_for) return std::nullopt;
   const bool taken = move->pieces == 0 ? ring.end.Submit(route->word, move->from.offset,
-                                                         move->to.offset, move->bytes, &number)
+                                                         move->to.offset, move->bytes, &number, sum)
                                        : ring.end.SubmitMany(route->word, ColumnsOf(request),
                                                              request.equal_ranges->bytes, &number);
   if (!taken) return std::nullopt;
@@ -188,6 +200,7 @@ std::optional<uint64_t> RingTransfers::Submit(const TransferRequest& request, co
   Slot& slot = ring.slots[number % kSlots];
   slot.number = number;
   slot.waited_for = waited_for;
+  slot.sum = sum;
   slot.route = route;
   slot.move = *move;
   slot.submitted = std::chrono::system_clock::now();
@@ -351,8 +364,9 @@ std::optional<TransferInfo> RingTransfers::TakeEnd(uint64_t number) {
   if (slot.number != number || slot.route == nullptr) return std::nullopt;
   slot.waited_for = false;
   if (slot.ended.code != Code::kOk) {
-    // Withdrawn, or a range that this route does not allow and another one may.
-    routes_.Drop(slot.route);
+    // Withdrawn, or a range that this route does not allow and another one may. Where checksums
+    // differ, the route goes on.
+    if (slot.ended.reason != std::string_view(reasons::kChecksumMismatch)) routes_.Drop(slot.route);
     return std::nullopt;
   }
   const RingMove& move = slot.move;
@@ -371,6 +385,10 @@ std::optional<TransferInfo> RingTransfers::TakeEnd(uint64_t number) {
   for (const Step& step : steps) receipt.steps.push_back({step, move.bytes});
   receipt.seconds = static_cast<double>(slot.ended.nanoseconds) * 1e-9;
   receipt.asked_seconds = std::chrono::duration<double>(slot.seen - slot.begun).count();
+  receipt.attempts.push_back({receipt.path, "SUCCEEDED", move.bytes});
+  if (slot.sum) {
+    receipt.checksum = ChecksumResult{digest::kTreeAlgorithm, digest::HexOf(slot.ended.sum), true};
+  }
   if (receipt.seconds > 0) {
     receipt.bytes_per_second = static_cast<double>(move.bytes) / receipt.seconds;
   }
@@ -421,7 +439,8 @@ std::optional<Result<TransferInfo>> RingTransfers::Run(const TransferRequest& re
 }
 
 std::optional<Result<TransferInfo>> RingTransfers::Start(const TransferRequest& request) {
-  if (!Fits(request)) return std::nullopt;
+  // Nobody would ask again where checksums differ, as gRPC does.
+  if (!Fits(request) || request.checksum) return std::nullopt;
   const RouteRef route = RouteFor(request);
   if (route == nullptr) return std::nullopt;
   const std::optional<uint64_t> number = Submit(request, route, false);

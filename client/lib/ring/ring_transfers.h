@@ -79,6 +79,7 @@ class RingTransfers {
     std::atomic<uint64_t> number{0};
     std::atomic<Clock::rep> until{0};  // when its deadline has passed; 0: it has none
     bool waited_for = false;           // by Run: it must not lose its place
+    bool sum = false;                  // its checksum was asked for
     RouteRef route;
     RingMove move;
     WallTime submitted;

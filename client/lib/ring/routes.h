@@ -29,6 +29,7 @@ struct Route {
   uint64_t max_bytes = 0;       // of one submission
   uint64_t max_list_bytes = 0;  // of one of many pieces; 0: it carries none
   uint64_t source_bytes = 0;    // of its buffer; 0: not known
+  bool sums = false;            // one piece of at most ring::kMaxBytes may ask for a checksum
   std::string path;
   std::string link;  // empty inside a node
   std::vector<Step> steps;

@@ -189,12 +189,14 @@ struct OpenRangeRequest {
   TransferId id;            // that the ticket was made for
   uint64_t connection = 0;  // by which it is read; 0: in place, in the memory of `loan`
   uint64_t loan = 0;
+  uint64_t sums = 0;  // a channel on which the caller will ask for checksums; 0: it will not
 };
 
 struct OpenRangeReply {
   uint64_t opening = 0;
   std::string key;
   ByteRange lent = {};  // by loan: where the range is in that memory
+  bool sums = false;    // whether checksums are told
 };
 
 struct OpenPushRequest {
@@ -215,6 +217,7 @@ struct OpenPushReply {
   LinkAccess access;        // for receipts
   uint64_t most_bytes = 0;  // of one transfer
   std::string shared = {};  // how the source's memory is used in place: "vmm-fd"; empty: it is not
+  bool sums = false;        // whether checksums of short ones are compared
 };
 
 // A message alone, for a buffer of the node asked.

@@ -30,6 +30,7 @@ struct RingRoute {
   Plan plan;
   uint64_t max_list_bytes = 0;   // of a submission of many pieces; 0: it carries none
   std::vector<Step> list_steps;  // of such a one; what a plan says is of one piece
+  bool sums = false;  // whether submissions of at most ring::kMaxBytes may ask for a checksum
 };
 
 // Engine thread. Every reply comes exactly once, on the engine's thread.

@@ -46,7 +46,7 @@ enum class Charged : uint8_t {
   kRequestIds,
 };
 // What a ring takes beside its routes: its shared memory, and the journal.
-inline constexpr uint64_t kChargedOfARing = uint64_t{400} << 10;
+inline constexpr uint64_t kChargedOfARing = uint64_t{424} << 10;
 // What a route takes, and then its description, which the ring keeps for receipts.
 inline constexpr uint64_t kChargedOfARoute = uint64_t{4} << 10;
 inline constexpr size_t kChargedKinds = static_cast<size_t>(Charged::kRequestIds) + 1;

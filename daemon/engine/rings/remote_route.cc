@@ -7,6 +7,7 @@
 #include "daemon/engine/rings/ring_end.h"
 #include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
+#include "transport/os/machine/machine.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::engine {
@@ -153,7 +154,10 @@ class Making : public std::enable_shared_from_this<Making> {
     const Result<PeerApi*> peer = needs_.peers.Find(node);
     if (!peer.ok()) return Fail(peer.status());
     (*peer)->OpenRange(needs_.context.node(),
-                       {reserved_.ticket, params_.id, range_->connection_number()},
+                       {.ticket = reserved_.ticket,
+                        .id = params_.id,
+                        .connection = range_->connection_number(),
+                        .sums = sums_channel_},
                        [self = shared_from_this()](Result<OpenRangeReply> opened) {
                          if (opened.ok()) return self->Opened(std::move(*opened));
                          const Status why = self->range_->Heard(opened.status());
@@ -175,6 +179,7 @@ class Making : public std::enable_shared_from_this<Making> {
                                                  opened.opening));
     RemoteRoute made = NewRoute();
     made.range = std::move(range_);
+    made.sums_channel = opened.sums ? sums_channel_ : 0;
     reply_(std::move(made));
   }
 
@@ -188,6 +193,7 @@ class Making : public std::enable_shared_from_this<Making> {
   std::shared_ptr<ImportedRange> range_;
   std::shared_ptr<BorrowedRange> borrowed_;
   bool again_ = false;  // the first connection turned out dead
+  const uint64_t sums_channel_ = params_.sums ? os::RandomNumber() : 0;
 };
 
 }  // namespace

@@ -25,6 +25,8 @@ struct RemoteRoute {
   Place place = {};                         // where the source's memory is
   // Of one in place, whether long transfers take the same path, which a probe found this fast.
   std::optional<double> long_bytes_per_second = {};
+  // Over a link: on which channel the source's node tells checksums; 0: it does not.
+  uint64_t sums_channel = 0;
 };
 
 // `source` names the node. Without a reservation, all of the source's buffer is asked for, or,
@@ -36,6 +38,7 @@ struct RemoteRouteParams {
   std::string client_buffer;  // see Registrations::Ensure
   TransferId id;              // for the ticket
   std::optional<Reservation> reservation = {};
+  bool sums = false;  // checksums will be asked for
   // For one in place: its memory is wanted back, and the route has to go. Null: none in place.
   std::function<void(const Status&)> recalled = {};
 };

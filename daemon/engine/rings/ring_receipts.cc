@@ -7,6 +7,7 @@
 #include "daemon/engine/base/names.h"
 #include "daemon/log/log.h"
 #include "transport/core/base/duration.h"
+#include "transport/digest/tree.h"
 
 namespace onecopy::engine {
 namespace {
@@ -42,6 +43,9 @@ Status DescribeEntry(const RouteRecord& route, const ring::Entry& entry, Transfe
     receipt.seconds = ToSeconds(entry.ended - entry.begun);
     const StepList steps = (entry.pieces > 0 ? route.list_steps : route.steps)->Get();
     for (const Step& step : *steps) receipt.steps.push_back({step, entry.bytes});
+    if (entry.sum) {
+      receipt.checksum = ChecksumResult{digest::kTreeAlgorithm, digest::HexOf(*entry.sum), true};
+    }
   }
   return outcome;
 }

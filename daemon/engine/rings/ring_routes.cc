@@ -10,6 +10,7 @@
 #include "daemon/engine/rings/ring_shares.h"
 #include "daemon/pipeline/awaited_route.h"
 #include "daemon/pipeline/small_pushes.h"
+#include "daemon/pipeline/summed_route.h"
 #include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
 #include "transport/os/machine/machine.h"
@@ -95,18 +96,24 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
 
 void RingRoutes::Prepare(const Params& params, Ends ends, RouteRecord record, Reply<Made> reply) {
   const uint64_t bytes = ends.bytes;
+  const RegionRef from = ends.from;
+  const RegionRef to = ends.to;
   const bool long_too = record.long_bytes_per_second.has_value();
-  PrepareCopyWays(
-      needs_.context,
-      {OwnerOf(params.who), std::move(ends.from), std::move(ends.to), std::move(ends.borrowed),
-       long_too},
-      [bytes, record = std::move(record), reply = std::move(reply)](Result<CopyWays> ways) mutable {
-        if (!ways.ok()) return reply(ways.status());
-        if (ways->long_way == nullptr && bytes > ring::kMaxBytes) {
-          return reply(TooLong());
-        }
-        reply(Made{std::move(record), std::move(ways->way), std::move(ways->long_way)});
-      });
+  PrepareCopyWays(needs_.context,
+                  {OwnerOf(params.who), std::move(ends.from), std::move(ends.to),
+                   std::move(ends.borrowed), long_too},
+                  [bytes, from, to, record = std::move(record),
+                   reply = std::move(reply)](Result<CopyWays> ways) mutable {
+                    if (!ways.ok()) return reply(ways.status());
+                    if (ways->long_way == nullptr && bytes > ring::kMaxBytes) {
+                      return reply(TooLong());
+                    }
+                    std::shared_ptr<SmallCopyRoute> way = std::move(ways->way);
+                    if (pipeline::SummedEnd::Works(*from) && pipeline::SummedEnd::Works(*to)) {
+                      way = std::make_shared<pipeline::SummedRoute>(std::move(way), from, to);
+                    }
+                    reply(Made{std::move(record), std::move(way), std::move(ways->long_way)});
+                  });
 }
 
 void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
@@ -121,10 +128,14 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
   record.given.destination = {needs_.context.node(), to->buffer->name, to->allowed.offset,
                               to->allowed.bytes};
   auto explain = WhyClosed(params.who, params.source);
-  RemoteRouteParams remote{params.who,          params.source,   to->buffer->region,
-                           to->client_buffer(), NewTransferId(), {},
-                           params.failed};
-  const RegionRef into = remote.into;
+  const RegionRef into = to->buffer->region;
+  RemoteRouteParams remote{.who = params.who,
+                           .source = params.source,
+                           .into = into,
+                           .client_buffer = to->client_buffer(),
+                           .id = NewTransferId(),
+                           .sums = pipeline::SummedEnd::Works(*into),
+                           .recalled = params.failed};
   needs_.remote.Make(
       std::move(remote),
       [this, into, explain = std::move(explain), params = std::move(params),
@@ -147,10 +158,11 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
         }
         const std::shared_ptr<Connection>& connection = made->range->connection();
         record.access = connection->Access(made->range->key(), *into);
+        record.reads_on = connection.get();
         const Flow flow = needs_.context.flows.Of(OwnerOf(params.who), params.who.node);
         auto way = std::make_unique<pipeline::SmallGets>(
             pipeline::SmallGets::Source{connection, os::RandomNumber(), made->range->key(), flow,
-                                        route.from.offset, made->range},
+                                        route.from.offset, made->range, made->sums_channel},
             into, std::move(explain), FailureOf(params));
         made->range.reset();
         reply(Made{std::move(record), OnEngine(std::move(way)), nullptr});
@@ -240,14 +252,21 @@ void RingRoutes::Opened(const Params& params, const Channels& channels, uint64_t
   record.given.destination.node = record.peer;
   record.given.plan = std::move(opened.plan);
   auto planned = std::make_shared<const std::vector<Step>>(record.given.plan.steps);
-  const auto way = [&](uint64_t channel) {
+  const auto way = [&](uint64_t channel, bool sums, std::optional<pipeline::SummedEnd> end) {
     return OnEngine(std::make_unique<pipeline::SmallPushes>(
-        pipeline::SmallPushes::Params{serving->connection, channel, planned, held},
+        pipeline::SmallPushes::Params{serving->connection, channel, planned, held, sums,
+                                      std::move(end)},
         FailureOf(params)));
   };
-  Made made{std::move(record), way(channels.short_ones), nullptr};
+  // If the buffer has gone since, the route that is made now ends at once.
+  const Buffer* const source = needs_.buffers.FindById(record.buffers.front());
+  std::optional<pipeline::SummedEnd> end;
+  if (source != nullptr && pipeline::SummedEnd::Works(*source->region)) {
+    end.emplace(source->region, source->offset);
+  }
+  Made made{std::move(record), way(channels.short_ones, opened.sums, std::move(end)), nullptr};
   if (long_too) {
-    made.long_way = std::make_shared<pipeline::AwaitedRoute>(way(channels.long_ones),
+    made.long_way = std::make_shared<pipeline::AwaitedRoute>(way(channels.long_ones, false, {}),
                                                              ThreadOf(serving->connection));
   }
   reply(std::move(made));

@@ -43,6 +43,8 @@ struct RingServer::Range {
   uint64_t number = 0;
   std::shared_ptr<Connection> connection;
   Span span;
+  ByteRange allowed;  // in the buffer
+  uint64_t sums = 0;  // the channel on which checksums are asked for
   Reply<OpenRangeReply> reply;
 };
 
@@ -107,6 +109,8 @@ void RingServer::OpenRange(const std::string& caller, const OpenRangeRequest& re
   range->connection = serving->connection;
   const ByteRange& place = begun->ticket.place.range;
   range->span = {buffer.region, place.offset, place.bytes};
+  range->allowed = {place.offset - buffer.offset, place.bytes};
+  range->sums = request.sums;
   range->reply = std::move(reply);
   if (Status usable = CheckReadInPlace(buffer); !usable.ok()) return Export(range, usable);
   needs_.registrations.Ensure(
@@ -122,13 +126,32 @@ void RingServer::Export(const std::shared_ptr<Range>& range, const Status& regis
   };
   if (!registered.ok()) return fail(registered);
   auto exported = std::make_shared<ExportedRange>(needs_.context, range->connection);
-  exported->Open(span, [this, range, fail, exported](Result<RemoteKey> key) {
+  exported->Open(span, [this, range, span, fail, exported](Result<RemoteKey> key) {
     if (!key.ok()) return fail(key.status());
+    std::shared_ptr<pipeline::SumServer> sums = SumsOf(*range, span);
+    const bool told = sums != nullptr;
     const Status ready = needs_.openings.Ready(
-        range->number, [exported](const Status&, Task done) { exported->Close(std::move(done)); });
+        range->number,
+        [&loop = needs_.context.loop, exported, sums = std::move(sums)](const Status&, Task done) {
+          if (sums == nullptr) return exported->Close(std::move(done));
+          // In this order: what is asked for after the sums have ended cannot be read any more.
+          exported->Close([&loop, sums, done = std::move(done)]() mutable {
+            sums->Stop([&loop, done = std::move(done)]() mutable { loop.Post(std::move(done)); });
+          });
+        });
     if (!ready.ok()) return range->reply(ready);
-    range->reply(OpenRangeReply{range->number, std::move(*key)});
+    range->reply(OpenRangeReply{range->number, std::move(*key), {}, told});
   });
+}
+
+std::shared_ptr<pipeline::SumServer> RingServer::SumsOf(const Range& range, const Span& span) {
+  if (range.sums == 0 || !pipeline::SummedEnd::Works(*span.region)) return nullptr;
+  return pipeline::SumServer::Start({.connection = range.connection,
+                                     .channel = range.sums,
+                                     .from = range.allowed,
+                                     .most_bytes = ring::kMaxBytes,
+                                     .region = span.region,
+                                     .base = span.offset - range.allowed.offset});
 }
 
 void RingServer::OpenPush(const std::string& caller, OpenPushRequest request,
@@ -156,9 +179,12 @@ void RingServer::OpenPush(const std::string& caller, OpenPushRequest request,
   // Whatever it says of itself: it is read from the node that asks.
   Endpoint source = request.reservation.source;
   source.node = caller;
-  RemoteRouteParams remote{who,        std::move(source),
-                           push->into, end->client_buffer(),
-                           request.id, std::move(request.reservation)};
+  RemoteRouteParams remote{.who = who,
+                           .source = std::move(source),
+                           .into = push->into,
+                           .client_buffer = end->client_buffer(),
+                           .id = request.id,
+                           .reservation = std::move(request.reservation)};
   remote.recalled = [this, opening = *number](const Status& why) {
     needs_.openings.End(opening, why);
   };
@@ -185,6 +211,7 @@ void RingServer::ServeGets(const std::shared_ptr<Push>& push, RemoteRoute route)
   push->answer.connection = range.connection_number();
   push->answer.access = range.connection()->Access(range.key(), *push->into);
   push->answer.most_bytes = ring::kMaxBytes;
+  push->answer.sums = pipeline::SummedEnd::Works(*push->into);
   const ByteRange from{*route.source.offset_bytes, *route.source.bytes};
   pipeline::SmallServer::Params way{.connection = range.connection(),
                                     .channel = push->request.channel,

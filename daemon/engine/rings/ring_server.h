@@ -18,6 +18,7 @@
 #include "daemon/engine/sharing/memory_exporter.h"
 #include "daemon/engine/staging/registrations.h"
 #include "daemon/pipeline/small_server.h"
+#include "daemon/pipeline/sum_server.h"
 #include "daemon/ring/ring_thread.h"
 
 namespace onecopy::engine {
@@ -58,6 +59,8 @@ class RingServer {
     Ticket ticket;
     uint64_t number = 0;
   };
+  // Null where the reader wants no checksums, or this memory has none.
+  static std::shared_ptr<pipeline::SumServer> SumsOf(const Range& range, const Span& span);
   Result<Begun> Begin(const std::string& caller, const OpenRangeRequest& request);
   void Export(const std::shared_ptr<Range>& range, const Status& registered);
   void Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> route);

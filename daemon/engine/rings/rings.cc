@@ -177,6 +177,7 @@ void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute>
   route.route->long_way = std::move(made.long_way);
   route.given.max_bytes = route.route->max_bytes();
   route.given.max_list_bytes = route.route->max_list_bytes();
+  route.given.sums = route.route->sums();
   route.list_steps = route.route->ListWay().list_steps();
   if (const StepList steps = route.list_steps->Get(); steps != nullptr) {
     route.given.list_steps = *steps;
@@ -377,6 +378,10 @@ void Rings::DropLimited() {
 
 void Rings::DropConnection(uint64_t number, const Status& why) {
   RevokeAll([&](const RouteRecord& route) { return route.connection == number; }, why);
+}
+
+void Rings::DropReading(const Connection& connection, const Status& why) {
+  RevokeAll([&](const RouteRecord& route) { return route.reads_on == &connection; }, why);
 }
 
 void Rings::Fail(const std::string& prefix, uint64_t serial, const Status& why) {

@@ -48,7 +48,10 @@ void BorrowedRange::Import() {
 void BorrowedRange::Open() {
   const Result<PeerApi*> peer = needs_.peers.Find(params_.node);
   if (!peer.ok()) return End(peer.status());
-  OpenRangeRequest request{params_.ticket, params_.id, 0, use_->loan()};
+  OpenRangeRequest request;
+  request.ticket = params_.ticket;
+  request.id = params_.id;
+  request.loan = use_->loan();
   (*peer)->OpenRange(needs_.context.node(), std::move(request),
                      [self = shared_from_this()](Result<OpenRangeReply> opened) {
                        if (opened.ok()) return self->Opened(std::move(*opened));

@@ -41,7 +41,8 @@ Result<engine::OpenRangeRequest> Parse(const v1::OpenRangeRequest& in) {
   const Field at;
   ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
   ONECOPY_ASSIGN_OR_RETURN(TransferId id, ParseTransferId(in.transfer_id(), at / "transfer_id"));
-  return engine::OpenRangeRequest{in.ticket(), std::move(id), in.connection(), in.loan()};
+  return engine::OpenRangeRequest{in.ticket(), std::move(id), in.connection(), in.loan(),
+                                  in.sums_channel()};
 }
 
 void Print(const engine::OpenRangeRequest& value, v1::OpenRangeRequest* out) {
@@ -49,11 +50,13 @@ void Print(const engine::OpenRangeRequest& value, v1::OpenRangeRequest* out) {
   out->set_transfer_id(value.id.str());
   out->set_connection(value.connection);
   out->set_loan(value.loan);
+  out->set_sums_channel(value.sums);
 }
 
 Result<engine::OpenRangeReply> Parse(const v1::OpenRangeResponse& in) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), Field() / "key", codec::kMaxOpaque));
-  return engine::OpenRangeReply{in.opening(), in.key(), {in.lent_offset_bytes(), in.lent_bytes()}};
+  return engine::OpenRangeReply{
+      in.opening(), in.key(), {in.lent_offset_bytes(), in.lent_bytes()}, in.sums()};
 }
 
 void Print(const engine::OpenRangeReply& value, v1::OpenRangeResponse* out) {
@@ -61,6 +64,7 @@ void Print(const engine::OpenRangeReply& value, v1::OpenRangeResponse* out) {
   out->set_key(value.key);
   out->set_lent_offset_bytes(value.lent.offset);
   out->set_lent_bytes(value.lent.bytes);
+  out->set_sums(value.sums);
 }
 
 Result<engine::OpenPushRequest> Parse(const v1::OpenPushRequest& in) {
@@ -103,6 +107,7 @@ Result<engine::OpenPushReply> Parse(const v1::OpenPushResponse& in) {
   value.most_bytes = in.most_bytes();
   ONECOPY_RETURN_IF_ERROR(CheckText(in.shared(), at / "shared"));
   value.shared = in.shared();
+  value.sums = in.sums();
   return value;
 }
 
@@ -116,6 +121,7 @@ void Print(const engine::OpenPushReply& value, v1::OpenPushResponse* out) {
   out->set_encryption(ToUtf8(value.access.encryption));
   out->set_most_bytes(value.most_bytes);
   out->set_shared(ToUtf8(value.shared));
+  out->set_sums(value.sums);
 }
 
 Result<uint64_t> Parse(const v1::CloseOpeningRequest& in) { return in.opening(); }

@@ -6,9 +6,11 @@
 #include "daemon/pipeline/small_gets.h"
 #include "daemon/pipeline/small_pushes.h"
 #include "daemon/pipeline/small_server.h"
+#include "daemon/pipeline/sum_server.h"
 #include "tests/conformance/link/links.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
+#include "transport/digest/tree.h"
 
 using namespace onecopy;
 using namespace onecopy::testing;
@@ -19,6 +21,8 @@ namespace {
 constexpr uint64_t kBytes = 64 * 1024;
 constexpr uint64_t kBegin = 4096;  // of what is opened, in the source
 constexpr ChannelId kSmallChannel = 7;
+constexpr ChannelId kSumsChannel = 8;
+constexpr uint64_t kMostSummed = 4096;
 
 // A source of which all but the beginning is open to the reader, and memory for it.
 struct Ends {
@@ -48,8 +52,16 @@ struct Ends {
   }
   std::unique_ptr<SmallGets> Gets() {
     return std::make_unique<SmallGets>(
-        SmallGets::Source{connected.reader, 1, key, {}, kBegin, nullptr}, sink,
+        SmallGets::Source{connected.reader, 1, key, {}, kBegin, nullptr, kSumsChannel}, sink,
         SmallGets::Explain(), Failed());
+  }
+  std::shared_ptr<SumServer> Sum(uint64_t most_bytes = kMostSummed) {
+    return SumServer::Start({.connection = connected.owner,
+                             .channel = kSumsChannel,
+                             .from = {kBegin, kBytes - kBegin},
+                             .most_bytes = most_bytes,
+                             .region = source,
+                             .base = 0});
   }
   std::shared_ptr<SmallServer> Serve() {
     return SmallServer::Start(
@@ -66,7 +78,9 @@ struct Ends {
     const auto planned = std::make_shared<const std::vector<Step>>(
         1, Step{.node = "reader", .from = "host", .to = "host", .by = "wire"});
     return std::make_unique<SmallPushes>(
-        SmallPushes::Params{connected.owner, kSmallChannel, planned, nullptr}, std::move(failed));
+        SmallPushes::Params{connected.owner, kSmallChannel, planned, nullptr, true,
+                            SummedEnd(source, 0)},
+        std::move(failed));
   }
 };
 
@@ -76,6 +90,50 @@ Status Move(SmallCopyRoute& route, uint64_t from, uint64_t to, uint64_t bytes) {
   Status failure;
   while (!route.Reached(mark, &failure)) std::this_thread::yield();
   return failure;
+}
+
+// One copy whose ends are compared.
+Result<SmallSum> MoveSummed(SmallCopyRoute& route, uint64_t from, uint64_t to, uint64_t bytes) {
+  uint64_t copy = 0;
+  REQUIRE_OK(route.BeginSummed(from, to, bytes, &copy));
+  const uint64_t mark = route.Mark();
+  Status failure;
+  while (!route.Reached(mark, &failure)) std::this_thread::yield();
+  const Result<SmallSum> sum = route.SumOf(copy);
+  if (!failure.ok()) return failure;
+  return sum;
+}
+
+// What `route` says of its sums is what anybody computes of the bytes.
+void CheckSums(SmallCopyRoute& route, const Ends& ends) {
+  REQUIRE(route.sums());
+  for (const uint64_t bytes : {uint64_t{1}, uint64_t{100}, kMostSummed}) {
+    const Result<SmallSum> sum = MoveSummed(route, kBegin + 3, 8, bytes);
+    REQUIRE_OK(sum);
+    CHECK(digest::HexOf(*sum) == digest::TreeHexOf(ends.source->address() + kBegin + 3, bytes));
+    CHECK(FirstWrong({ends.sink, 8, bytes}, 1, kBegin + 3) == bytes);
+  }
+  // As many at once as there may be, among copies without.
+  std::vector<uint64_t> copies(SmallCopyRoute::kMaxUnderWay);
+  for (uint64_t i = 0; i < copies.size(); ++i) {
+    if (i % 3 == 0) {
+      REQUIRE_OK(route.Begin(kBegin + i * 16, i * 16, 16));
+    } else {
+      REQUIRE_OK(route.BeginSummed(kBegin + i * 16, i * 16, 16, &copies[i]));
+    }
+    if (i % 50 == 0) route.Mark();
+  }
+  const uint64_t all = route.Mark();
+  Status failure;
+  while (!route.Reached(all, &failure)) std::this_thread::yield();
+  REQUIRE_OK(failure);
+  for (uint64_t i = 0; i < copies.size(); ++i) {
+    if (i % 3 == 0) continue;
+    const Result<SmallSum> sum = route.SumOf(copies[i]);
+    REQUIRE_OK(sum);
+    REQUIRE(digest::HexOf(*sum) == digest::TreeHexOf(ends.sink->address() + i * 16, 16));
+    CHECK(route.SumOf(copies[i]).status().code() == Code::kInternal);  // told once
+  }
 }
 
 void CheckMoves(SmallCopyRoute& route, const RegionRef& sink) {
@@ -208,4 +266,162 @@ TEST_CASE("small copies that are given up, or lose their connection, have failed
     closed.get_future().wait();
     CHECK(Move(*pushes, kBegin, 0, 8).code() == Code::kUnavailable);
   }
+}
+
+TEST_CASE("small copies tell the checksum of both ends, whichever side asks for them") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  SECTION("the reader") {
+    const auto server = ends.Sum();
+    const auto gets = ends.Gets();
+    CheckSums(*gets, ends);
+    const auto held = ends.source.use_count();
+    std::promise<long> stopped;
+    for (int i = 0; i < 2; ++i) {
+      server->Stop([&, i] {
+        if (i == 1) stopped.set_value(ends.source.use_count());
+      });
+    }
+    CHECK(stopped.get_future().get() == held - 1);  // what it had of it is gone by then
+    // The bytes arrive, and nobody tells their checksum any more.
+    CHECK(MoveSummed(*gets, kBegin, 0, 8).status().code() == Code::kUnavailable);
+    CHECK(FirstWrong({ends.sink, 0, 8}, 1, kBegin) == 8);
+    CHECK(ends.failure.get_future().get().code() == Code::kUnavailable);
+  }
+  SECTION("the owner") {
+    const auto server = ends.Serve();
+    const auto pushes = ends.Pushes();
+    CheckSums(*pushes, ends);
+    std::promise<void> stopped;
+    server->Stop({Code::kCancelled, "CANCELLED", "enough"}, [&] { stopped.set_value(); });
+    stopped.get_future().wait();
+  }
+}
+
+TEST_CASE("ends that differ are that copy's failure, and its route goes on") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  const auto server = ends.Serve();
+  const auto pushes = ends.Pushes();
+  // The owner says what it had, and has changed it before it is read.
+  uint64_t wrong = 0;
+  uint64_t right = 0;
+  REQUIRE_OK(pushes->BeginSummed(kBegin, 0, 64, &wrong));
+  REQUIRE_OK(pushes->BeginSummed(kBegin + 64, 64, 64, &right));
+  ends.source->address()[kBegin + 63] ^= std::byte{1};
+  const uint64_t mark = pushes->Mark();
+  Status failure;
+  while (!pushes->Reached(mark, &failure)) std::this_thread::yield();
+  REQUIRE_OK(failure);
+  CHECK(pushes->SumOf(wrong).status().reason() == "CHECKSUM_MISMATCH");
+  REQUIRE_OK(pushes->SumOf(right));
+  REQUIRE_OK(MoveSummed(*pushes, kBegin, 0, 64));
+  std::promise<void> stopped;
+  server->Stop({Code::kCancelled, "CANCELLED", "enough"}, [&] { stopped.set_value(); });
+  stopped.get_future().wait();
+}
+
+TEST_CASE("what was summed is let go when its route or its server is") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  const auto before = ends.sink.use_count();
+  SECTION("of gets") {
+    const auto server = ends.Sum();
+    auto gets = ends.Gets();
+    REQUIRE_OK(MoveSummed(*gets, kBegin, 0, 8));
+    gets->Cancel();  // what that has posted may come later
+    gets.reset();
+    CHECK(ends.sink.use_count() == before);
+  }
+  SECTION("of pushes") {
+    const auto server = ends.Serve();
+    const auto pushes = ends.Pushes();
+    uint64_t copies[50];
+    for (uint64_t& copy : copies) REQUIRE_OK(pushes->BeginSummed(kBegin, 0, 4096, &copy));
+    const uint64_t mark = pushes->Mark();
+    std::promise<long> stopped;
+    server->Stop({Code::kAborted, "CANCELLED", "enough"},
+                 [&] { stopped.set_value(ends.sink.use_count()); });
+    CHECK(stopped.get_future().get() == before);
+    Status failure;
+    while (!pushes->Reached(mark, &failure)) std::this_thread::yield();
+  }
+}
+
+TEST_CASE("who asks for checksums of what was not opened, or talks nonsense, gets none") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  const auto server = ends.Sum();
+  std::promise<std::string> heard;
+  ends.connected.reader->Listen(kSumsChannel, [&](std::span<const std::byte> message) {
+    heard.set_value(std::string(reinterpret_cast<const char*>(message.data()), message.size()));
+  });
+  SECTION("outside") {
+    const std::vector<SumAsked> asked = {
+        {0, kBegin - 1, 1}, {1, kBytes - 4, 8},      {2, kBegin, 0}, {3, kBegin, kMostSummed + 1},
+        {4, UINT64_MAX, 8}, {5, kBegin, UINT64_MAX}, {6, 0, 8}};
+    const std::string text = Encode(asked);
+    REQUIRE_OK(ends.connected.reader->Send(kSumsChannel, MessageBytes(text)));
+    const std::string answer = heard.get_future().get();
+    const auto told = DecodeSumTold(MessageBytes(answer));
+    REQUIRE(told);
+    REQUIRE(told->size() == asked.size());
+    for (uint64_t i = 0; i < told->size(); ++i) CHECK((*told)[i] == SumTold{i, {}});
+  }
+  SECTION("nonsense") {
+    const std::string nonsense = GENERATE(std::string("x"), std::string(25, 'x'), std::string());
+    REQUIRE_OK(ends.connected.reader->Send(kSumsChannel, MessageBytes(nonsense)));
+    const std::string answer = heard.get_future().get();
+    CHECK(DecodeSumTold(MessageBytes(answer)) == std::vector<SumTold>{{SumTold::kRest, {}}});
+  }
+  ends.connected.reader->Ignore(kSumsChannel);
+}
+
+TEST_CASE("who asks for more checksums than there can be copies gets no more") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  const auto server = ends.Sum(kBytes);
+  std::atomic<bool> over{false};
+  ends.connected.reader->Listen(kSumsChannel, [&](std::span<const std::byte> message) {
+    const auto told = DecodeSumTold(message);
+    if (told && told->back() == SumTold{SumTold::kRest, {}}) over = true;
+  });
+  const SumAsked most{0, kBegin, kBytes - kBegin};
+  const std::string flood = Encode(std::vector<SumAsked>(kMaxSums, most));
+  while (!over) REQUIRE_OK(ends.connected.reader->Send(kSumsChannel, MessageBytes(flood)));
+  ends.connected.reader->Ignore(kSumsChannel);
+}
+
+TEST_CASE("a copy whose checksum the owner does not tell as agreed has failed") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  const std::string answer =
+      GENERATE(std::string("x"), std::string(33, 'x'), Encode(std::vector<SumTold>{{0, {}}}),
+               Encode(std::vector<SumTold>{{SumTold::kRest, {}}}),
+               // Of none that was asked for, and of that one, twice.
+               Encode(std::vector<SumTold>{{5, SmallSum{}}, {0, SmallSum{}}, {0, {}}}));
+  ends.connected.owner->Listen(kSumsChannel, [&](std::span<const std::byte>) {
+    REQUIRE_OK(ends.connected.owner->Send(kSumsChannel, MessageBytes(answer)));
+  });
+  const auto gets = ends.Gets();
+  const Result<SmallSum> sum = MoveSummed(*gets, kBegin, 0, 8);
+  const bool differs = answer.size() == 96;
+  CHECK(sum.status().reason() == (differs ? "CHECKSUM_MISMATCH" : "LINK_DOWN"));
+  ends.connected.owner->Ignore(kSumsChannel);
+}
+
+TEST_CASE("a copy whose checksum never comes ends when it is given up") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  const auto gets = ends.Gets();  // nobody tells
+  uint64_t copy = 0;
+  REQUIRE_OK(gets->BeginSummed(kBegin, 0, 8, &copy));
+  const uint64_t mark = gets->Mark();
+  Status failure;
+  // The get has ended, and that is not enough.
+  while (gets->steps()->Get() == nullptr) std::this_thread::yield();
+  CHECK_FALSE(gets->Reached(mark, &failure));
+  gets->Cancel();
+  while (!gets->Reached(mark, &failure)) std::this_thread::yield();
+  CHECK(failure.code() == Code::kAborted);
 }

@@ -41,9 +41,9 @@ class RingOf {
       rings.OpenRoute(who_.session, ParseEnd(source), ParseEnd(destination), std::move(reply));
     });
   }
-  ring::Ended Move(uint64_t word, uint64_t from, uint64_t to, uint64_t bytes) {
+  ring::Ended Move(uint64_t word, uint64_t from, uint64_t to, uint64_t bytes, bool sum = false) {
     uint64_t number = 0;
-    REQUIRE(end_->Submit(word, from, to, bytes, &number));
+    REQUIRE(end_->Submit(word, from, to, bytes, &number, sum));
     ring::Ended ended;
     while (!end_->Reap(&ended)) end_->Sleep(std::chrono::seconds(1));
     CHECK(ended.number == number);

@@ -11,18 +11,20 @@ namespace {
 // Every field follows from the number.
 Entry EntryOf(uint64_t number) {
   const Clock::time_point zero{};
-  return {number,
-          number + 1,
-          number + 2,
-          number + 3,
-          number + 4,
-          number + 7,
-          number + 8,
-          number + 9,
-          Outcome::kSucceeded,
-          zero + std::chrono::nanoseconds(number),
-          zero + std::chrono::nanoseconds(number + 5),
-          zero + std::chrono::nanoseconds(number + 6)};
+  Entry entry{.number = number,
+              .route = number + 1,
+              .from = number + 2,
+              .to = number + 3,
+              .bytes = number + 4,
+              .from_bytes = number + 7,
+              .to_bytes = number + 8,
+              .pieces = number + 9,
+              .taken = zero + std::chrono::nanoseconds(number),
+              .begun = zero + std::chrono::nanoseconds(number + 5),
+              .ended = zero + std::chrono::nanoseconds(number + 6)};
+  // Every other one has a sum.
+  if (number % 2 == 0) entry.sum.emplace().fill(static_cast<std::byte>(number / 2));
+  return entry;
 }
 
 bool Whole(const Entry& entry) {
@@ -30,7 +32,8 @@ bool Whole(const Entry& entry) {
   return entry.route == right.route && entry.from == right.from && entry.to == right.to &&
          entry.bytes == right.bytes && entry.from_bytes == right.from_bytes &&
          entry.to_bytes == right.to_bytes && entry.pieces == right.pieces &&
-         entry.taken == right.taken && entry.begun == right.begun && entry.ended == right.ended;
+         entry.sum == right.sum && entry.taken == right.taken && entry.begun == right.begun &&
+         entry.ended == right.ended;
 }
 
 }  // namespace

@@ -9,4 +9,13 @@ Status SmallCopyRoute::BeginMany(std::span<const CopyPiece>, uint64_t) {
           "please report this bug: the list should have been refused earlier"};
 }
 
+Status SmallCopyRoute::BeginSummed(uint64_t, uint64_t, uint64_t, uint64_t*) {
+  return {Code::kInternal, reasons::kNotApplicable, "this route does not compute checksums",
+          "please report this bug: the request should have been refused earlier"};
+}
+
+Result<SmallSum> SmallCopyRoute::SumOf(uint64_t) {
+  return Status(Code::kInternal, reasons::kNotApplicable, "this route has no checksums");
+}
+
 }  // namespace onecopy

@@ -1,11 +1,14 @@
 // Copies that the requesting thread starts and follows by itself.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
 
+#include "onecopy/result.h"
 #include "onecopy/status.h"
 #include "transport/core/base/mutex.h"
 #include "transport/core/contracts/step.h"
@@ -38,13 +41,17 @@ struct CopyPiece {
   uint64_t to = 0;
 };
 
+// The checksum (xxh3-128-tree) of what a small copy moved, as bytes.
+using SmallSum = std::array<std::byte, 16>;
+
 // A prepared way from one region to another, for copies so small that handing them to another
 // thread would take longer than they do, or that hardware makes while the thread goes on. Holds
 // both regions and whatever the copies need.
 //
 // All small copy routes of a process are used by one thread, which they never make wait, allocate
-// or lock; a route is released on a thread that may block, with nothing of it under way. No more
-// than kMaxUnderWay copies of a route have been begun and not been seen to have ended.
+// or lock, except that sums between nodes take a lock that is held for some words' time. A route is
+// released on a thread that may block, with nothing of it under way. No more than kMaxUnderWay
+// copies of a route have been begun and not been seen to have ended.
 class SmallCopyRoute {
  public:
   static constexpr uint32_t kMaxUnderWay = 256;
@@ -63,6 +70,16 @@ class SmallCopyRoute {
   // As Begin, of many pieces of `bytes` bytes each, as one copy. RESOURCE_EXHAUSTED (QUOTA) where
   // as many as this route has room for are under way.
   virtual Status BeginMany(std::span<const CopyPiece> pieces, uint64_t bytes);
+
+  // Whether BeginSummed works here.
+  virtual bool sums() const { return false; }
+  // As Begin; once a mark that names the copy has been reached, SumOf(*copy) tells its checksum.
+  virtual Status BeginSummed(uint64_t from_offset, uint64_t to_offset, uint64_t bytes,
+                             uint64_t* copy);
+  // To be called once for each such copy, also for one that has failed. DATA_LOSS
+  // (CHECKSUM_MISMATCH) where the bytes have arrived, and the two ends' checksums differ: that is
+  // this copy's failure and no other's.
+  virtual Result<SmallSum> SumOf(uint64_t copy);
 
   // Names what was begun so far. Marks grow, and each costs something: one for a batch of copies is
   // best.
