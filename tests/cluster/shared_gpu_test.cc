@@ -3,6 +3,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
+#include "transport/digest/tree.h"
 
 namespace shared_gpu_test {
 namespace {
@@ -47,6 +48,35 @@ TEST_CASE("a daemon copies from another one's GPU memory in place, whoever order
   // A part, into another place.
   CheckShared(gpus.east.Do({"cp", "a@4097+1000000", "west:b@13"}));
   CHECK(Contents(gpus.west, "b@13+1000000") == Payload(kBytes, 2).substr(4097, 1'000'000));
+}
+
+TEST_CASE("a checksum of GPU memory is the same whoever computes it") {
+  constexpr uint64_t kLong = (uint64_t{18} << 20) + 5;  // leaves, and what is less than one
+  const bool by_gpu = GENERATE(true, false);
+  std::optional<ScopedEnvironment> without;
+  if (!by_gpu) without.emplace("FAKE_CUDA_NO_KERNEL", "1");
+  const Pair pair(WithFakeCuda());
+  for (const auto& [node, name] : {std::pair(&pair.east, "a"), std::pair(&pair.west, "b")}) {
+    node->Do({"buffer", "create", name, "--size", std::to_string(kLong), "--memory", "cuda:0"});
+  }
+  const std::string payload = Payload(kLong, 3);
+  pair.east.Do({"cp", "-", "a"}, payload);
+  const std::string whole = onecopy::digest::TreeHexOf(payload.data(), kLong);
+  for (const char* path : {"peer-direct", "tcp-staged"}) {
+    const Json receipt = pair.east.Do({"cp", "a", "west:b", "--checksum", "--path", path});
+    CHECK(receipt.at("path") == path);
+    CHECK(receipt.at("checksum").at("value") == whole);
+    CHECK(receipt.at("checksum").at("verified") == true);
+  }
+  CHECK(pair.west.Do({"buffer", "sum", "b", "--tree"}).dump().find(whole) != std::string::npos);
+  // From an address that no kernel begins at, and without a rest.
+  const uint64_t leaves = kLong / onecopy::digest::kLeafBytes * onecopy::digest::kLeafBytes;
+  for (const uint64_t begin : {uint64_t{5}, uint64_t{0}}) {
+    const std::string range = "@" + std::to_string(begin) + "+" + std::to_string(leaves);
+    const Json receipt = pair.east.Do({"cp", "a" + range, "west:b" + range, "--checksum"});
+    CHECK(receipt.at("checksum").at("value") ==
+          onecopy::digest::TreeHexOf(payload.data() + begin, leaves));
+  }
 }
 
 TEST_CASE("a client has a daemon copy from another one's GPU memory by its ring") {

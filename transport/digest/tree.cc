@@ -61,8 +61,17 @@ void TreeHasher::EndLeaf() {
   const std::string digest = leaf_.Digest();
   leaf_.Reset();
   in_leaf_ = 0;
-  root_.Add(digest.data(), digest.size());
-  block_.Add(digest.data(), digest.size());
+  NoteLeaf(digest.data());
+}
+
+void TreeHasher::AddLeaf(const DigestBytes& digest) {
+  assert(in_leaf_ == 0);
+  NoteLeaf(digest.data());
+}
+
+void TreeHasher::NoteLeaf(const void* digest) {
+  root_.Add(digest, kDigestBytes);
+  block_.Add(digest, kDigestBytes);
   if (++in_block_ == block_leaves_) EndBlock();
 }
 

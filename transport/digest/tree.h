@@ -45,11 +45,14 @@ class TreeHasher {
   explicit TreeHasher(uint64_t payload);
 
   void Add(const void* data, uint64_t bytes);
+  // The next whole leaf, whose checksum is known; after whole leaves only.
+  void AddLeaf(const DigestBytes& digest);
   // Once, after all was added.
   TreeSum Take();
 
  private:
   void EndLeaf();
+  void NoteLeaf(const void* digest);
   void EndBlock();
 
   const uint64_t block_leaves_;

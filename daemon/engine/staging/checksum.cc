@@ -13,9 +13,10 @@ namespace {
 
 constexpr uint64_t kPiece = uint64_t{8} << 20;        // of one turn
 constexpr uint64_t kReadBytes = uint64_t{256} << 10;  // at once, of what has no memory
-constexpr uint32_t kSlots = 8;                   // copies under way while earlier ones are read
-constexpr uint64_t kTurn = uint64_t{64} << 20;   // then others may have the slots
-constexpr std::chrono::milliseconds kLook{100};  // for a stop, while waiting for slots
+constexpr uint32_t kSlots = 8;                  // copies under way while earlier ones are read
+constexpr uint64_t kTurn = uint64_t{64} << 20;  // then others may have the slots
+constexpr uint64_t kLeastByDevice = uint64_t{8} << 20;  // slots take as long for less
+constexpr std::chrono::milliseconds kLook{100};         // for a stop, while waiting for slots
 
 uint64_t PayloadOf(const ByteRange& range, const LayoutRef& layout) {
   return layout == nullptr ? range.bytes : layout->bytes();
@@ -133,6 +134,63 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
   uint64_t done_ = 0;     // of that element; without a layout, of the range
 };
 
+// The part of it that the memory's own device sums: whole leaves, a GiB at most in a turn on the
+// worker. Nothing, where no device does, or none has room for that: then all goes through slots.
+class DeviceSum : public std::enable_shared_from_this<DeviceSum> {
+ public:
+  struct Params {
+    Memory* memory = nullptr;
+    RegionRef region;
+    ByteRange range;
+    std::shared_ptr<Summing> hasher;
+    std::shared_ptr<const std::atomic<bool>> stop;
+    WorkQueue queue;
+  };
+  DeviceSum(Workers& workers, Executor& engine, Params params, Reply<uint64_t> reply)
+      : workers_(workers), engine_(engine), params_(std::move(params)), reply_(std::move(reply)) {}
+
+  // The reply is how many bytes have been added. `next`: as InPlaceSum's.
+  void Go(bool next = false) {
+    Task turn = [self = shared_from_this()] { self->TakeTurn(); };
+    if (Status posted = workers_.Post(params_.queue, turn, next); !posted.ok()) {
+      End(std::move(posted));
+    }
+  }
+
+ private:
+  static constexpr uint64_t kTurnBytes = uint64_t{1} << 30;
+
+  void TakeTurn() {
+    if (*params_.stop) return End(Stopped());
+    const uint64_t whole = params_.range.bytes / Memory::kLeafBytes * Memory::kLeafBytes;
+    std::vector<Memory::LeafSum> sums(std::min(kTurnBytes, whole - done_) / Memory::kLeafBytes);
+    const Status summed =
+        params_.memory->SumLeaves(*params_.region, params_.range.offset + done_, sums);
+    // A device that does sum does so to the end.
+    const bool cannot =
+        summed.reason() == reasons::kNotApplicable || summed.code() == Code::kResourceExhausted;
+    if (done_ == 0 && cannot) return End(done_);
+    if (!summed.ok()) return End(summed);
+    for (const Memory::LeafSum& sum : sums) params_.hasher->AddLeaf(sum);
+    done_ += sums.size() * Memory::kLeafBytes;
+    if (done_ < whole) return Go(true);
+    if (Status intact = params_.region->CheckIntact(); !intact.ok()) return End(std::move(intact));
+    End(done_);
+  }
+
+  void End(Result<uint64_t> done) {
+    engine_.Post([self = shared_from_this(), done = std::move(done)]() mutable {
+      std::exchange(self->reply_, nullptr)(std::move(done));
+    });
+  }
+
+  Workers& workers_;
+  Executor& engine_;
+  const Params params_;
+  Reply<uint64_t> reply_;
+  uint64_t done_ = 0;
+};
+
 // The reading of memory that the processor cannot read: by turns, between which slots that others
 // want go back. Engine thread, except Read.
 class SlotSum : public std::enable_shared_from_this<SlotSum> {
@@ -141,7 +199,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     RegionRef region;
     ByteRange range;
     LayoutRef layout;
-    WantedSums wanted;
+    std::shared_ptr<Summing> hasher;  // which may have begun
     std::shared_ptr<const std::atomic<bool>> stop;
     std::string owner;
     WorkQueue queue;
@@ -153,9 +211,10 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
         slots_(std::move(slots)),
         params_(std::move(params)),
         reply_(std::move(reply)),
-        hasher_(params_.wanted) {}
+        hasher_(*params_.hasher) {}
 
   void Start() {
+    if (payload() == 0) return End(hasher_.Take());
     slots_->Slab([self = shared_from_this()](Result<RegionRef> slab) {
       if (!slab.ok()) return self->End(slab.status());
       self->slab_ = std::move(*slab);
@@ -271,7 +330,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
   pipeline::SlotShareRef share_;
   std::vector<uint32_t> turn_;  // slots that are being used
   std::unique_ptr<CopyRoute> route_;
-  Summing hasher_;
+  Summing& hasher_;
   uint64_t done_ = 0;
 };
 
@@ -310,12 +369,31 @@ void Checksums::Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
   }
   // No other owner may see what one of them leaves in slots.
   std::shared_ptr<Slots> slots = slots_.For(*region);
+  auto hasher = std::make_shared<Summing>(wanted);
+  Memory* const memory = context_.FindMemory(place.kind);
+  const bool by_device = memory != nullptr && layout == nullptr && hasher->TakesLeaves() &&
+                         range.bytes >= kLeastByDevice;
   SlotSum::Params params{std::move(region), range,
-                         std::move(layout), wanted,
+                         std::move(layout), std::move(hasher),
                          std::move(stop),   "checksum " + std::to_string(++sums_),
                          std::move(queue),  context_.flows.Of(payer, payer.node)};
-  std::make_shared<SlotSum>(context_, std::move(slots), std::move(params), std::move(reply))
-      ->Start();
+  auto through_slots = [this, slots = std::move(slots)](SlotSum::Params rest,
+                                                        Reply<Sums> told) mutable {
+    std::make_shared<SlotSum>(context_, std::move(slots), std::move(rest), std::move(told))
+        ->Start();
+  };
+  if (!by_device) return through_slots(std::move(params), std::move(reply));
+  DeviceSum::Params by_leaves{memory,        params.region, range,
+                              params.hasher, params.stop,   params.queue};
+  auto summed = [params = std::move(params), through_slots = std::move(through_slots),
+                 reply = std::move(reply)](const Result<uint64_t>& bytes) mutable {
+    if (!bytes.ok()) return reply(bytes.status());
+    params.range = {params.range.offset + *bytes, params.range.bytes - *bytes};
+    through_slots(std::move(params), std::move(reply));
+  };
+  std::make_shared<DeviceSum>(context_.workers, context_.loop, std::move(by_leaves),
+                              std::move(summed))
+      ->Go();
 }
 
 }  // namespace onecopy::engine

@@ -12,8 +12,8 @@ namespace onecopy::engine {
 
 class Slots;
 
-// Engine thread; the reading is done on a worker's. Memory that the processor cannot read goes
-// through slots.
+// Engine thread; the reading is done on a worker's. Memory that the processor cannot read is summed
+// by its device (Memory::SumLeaves) or goes through slots.
 class Checksums {
  public:
   using StopFlag = std::shared_ptr<std::atomic<bool>>;
@@ -23,7 +23,7 @@ class Checksums {
 
   // Of a range that lies inside the region; with a layout, of the payload that this gathers out of
   // the range. `stop`, once it is set, ends the reading early, with CANCELLED. Sums of one payer
-  // take turns with another's, a few MiB each.
+  // take turns with another's, a few MiB each, or a GiB where a device sums its own memory.
   void SumTree(RegionRef region, const ByteRange& range, LayoutRef layout, StopRef stop,
                const Owner& payer, Reply<digest::TreeSum> reply);
   // Likewise the checksum of the whole, and its tree; with `block_bytes` not 0, instead of these,

@@ -25,6 +25,15 @@ void Summing::Add(const std::byte* data, uint64_t bytes) {
   }
 }
 
+bool Summing::TakesLeaves() const {
+  return !whole_ && (block_bytes_ == 0 || block_bytes_ == digest::kLeafBytes);
+}
+
+void Summing::AddLeaf(const digest::DigestBytes& digest) {
+  if (tree_) tree_->AddLeaf(digest);
+  if (block_bytes_ != 0) blocks_.push_back(digest::HexOf(digest));
+}
+
 void Summing::AddToBlocks(const std::byte* data, uint64_t bytes) {
   while (bytes >= block_bytes_ - in_block_) {
     const uint64_t some = block_bytes_ - in_block_;

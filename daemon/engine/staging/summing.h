@@ -32,6 +32,10 @@ class Summing {
 
   // The payload's bytes, in their order.
   void Add(const std::byte* data, uint64_t bytes);
+  // Whether what is wanted follows from the checksums of leaves.
+  bool TakesLeaves() const;
+  // The next whole leaf; before all other bytes.
+  void AddLeaf(const digest::DigestBytes& digest);
   // Once, after all was added.
   Sums Take();
 

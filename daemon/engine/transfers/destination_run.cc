@@ -259,7 +259,11 @@ void DestinationRun::DropSum(Task then) {
   if (sum_ == nullptr) return then();
   sum_->Stop();
   std::exchange(sum_, nullptr)
-      ->WhenKnown([then = std::move(then)](const Result<digest::TreeSum>&) mutable { then(); });
+      ->WhenKnown([self = shared_from_this(),
+                   then = std::move(then)](const Result<digest::TreeSum>&) mutable {
+        self->progressed_ = os::Clock::now();  // nothing could get on meanwhile
+        then();
+      });
 }
 
 void DestinationRun::StopSums() {
@@ -272,6 +276,11 @@ void DestinationRun::OnFailed(MoveOutcome outcome, bool unknown) {
   const Status failure = outcome.status;
   info_.NoteAttempt(failure.reason(), outcome.bytes);
   NoteArrived(outcome.arrived);
+  // It may have been while what was summed up was dropped.
+  if (!cancelled_.ok() && !left_) {
+    info_.NoteFailed(std::move(outcome));
+    return End(cancelled_);
+  }
   if (left_) return End(cancelled_.ok() ? failure : cancelled_);
   if (!unknown && MayTryAgain(outcome)) return TryAgain(outcome);
   // What only showed itself impossible when it was tried is like a refusal: another path may do.

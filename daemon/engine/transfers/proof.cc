@@ -51,6 +51,9 @@ void Proof::Stop() {
 }
 
 void Proof::SumHere(Result<digest::TreeSum> source) {
+  // Then the destination's is of no use: see Compare.
+  if (!source.ok() && params_.here == nullptr) return Compare(source, source);
+  if (!source.ok()) params_.here->Stop();
   if (params_.here == nullptr) {
     params_.here = std::make_shared<DestinationSum>(checksums_, params_.payer, params_.destination);
     params_.here->Start();

@@ -1,10 +1,11 @@
-// The scatter kernel on the fake driver: its own code, thread by thread, on a processor. Copies in
+// The kernels on the fake driver: their own code, thread by thread, on a processor. Copies in
 // two dimensions, and pinned memory of the driver's.
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "tests/support/fake_cuda/state.h"
+#include "transport/memory/cuda/leaf_sum.h"
 #include "transport/memory/cuda/scatter_tile.h"
 
 using fake_cuda::Context;
@@ -15,10 +16,12 @@ using onecopy::cuda::ScatterTile;
 namespace {
 
 constexpr uint32_t kFatbinMagic = 0xba55ed50;
-constexpr char kName[] = "onecopy_scatter";
+constexpr char kScatter[] = "onecopy_scatter";
+constexpr char kSum[] = "onecopy_sum_leaves";
 constexpr size_t kPage = 4096;
-int g_module = 0;    // what a module is, as far as its user sees
-int g_function = 0;  // likewise
+int g_module = 0;   // what a module is, as far as its user sees
+int g_scatter = 0;  // likewise
+int g_sum = 0;
 
 // From the first byte to the last one.
 size_t Extent(size_t bytes, size_t stride, size_t count) {
@@ -28,6 +31,36 @@ size_t Extent(size_t bytes, size_t stride, size_t count) {
 bool IsReached(const Context& context, const ScatterTile& tile) {
   return fake_cuda::Reaches(context, tile.from, Extent(tile.bytes, tile.from_stride, tile.count)) &&
          fake_cuda::Reaches(context, tile.to, Extent(tile.bytes, tile.to_stride, tile.count));
+}
+
+CUresult LaunchSum(const Context& context, unsigned blocks, unsigned threads, CUstream stream,
+                   void** parameters) {
+  namespace cuda = onecopy::cuda;
+  const auto* const first = *static_cast<const cuda::SumPair* const*>(parameters[0]);
+  const uint32_t leaves = *static_cast<const uint32_t*>(parameters[1]);
+  auto* const sums = *static_cast<cuda::SumDigest* const*>(parameters[2]);
+  if (uint64_t{blocks} * threads < uint64_t{leaves} * cuda::kSumLanes) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  {
+    const std::lock_guard lock(TheState().mutex);
+    const bool reached = fake_cuda::Reaches(context, reinterpret_cast<uintptr_t>(first),
+                                            leaves * cuda::kSummedLeafBytes);
+    if (!reached || !fake_cuda::IsPinned(sums, leaves * sizeof *sums)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  fake_cuda::Submit(stream, [=] {
+    for (uint32_t leaf = 0; leaf < leaves; ++leaf) {
+      const auto* const at = first + leaf * (cuda::kSummedLeafBytes / sizeof *first);
+      uint64_t lanes[cuda::kSumLanes];
+      for (uint32_t lane = 0; lane < cuda::kSumLanes; ++lane) {
+        lanes[lane] = cuda::SumLane(at, lane, cuda::kSumSecret);
+      }
+      sums[leaf] = cuda::MergeLanes(lanes, cuda::kSumSecret);
+    }
+  });
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -47,8 +80,11 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
 CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
-  if (std::strcmp(name, kName) != 0) return CUDA_ERROR_NOT_FOUND;
-  *function = reinterpret_cast<CUfunction>(&g_function);
+  int* const known = std::strcmp(name, kScatter) == 0 ? &g_scatter
+                     : std::strcmp(name, kSum) == 0   ? &g_sum
+                                                      : nullptr;
+  if (known == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *function = reinterpret_cast<CUfunction>(known);
   return CUDA_SUCCESS;
 }
 
@@ -56,9 +92,11 @@ CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned, unsigned
                         unsigned, unsigned, unsigned, CUstream stream, void** parameters, void**) {
   const Context* const context = Current();
   if (!fake_cuda::IsCurrent(stream)) return CUDA_ERROR_INVALID_CONTEXT;
-  if (function != reinterpret_cast<CUfunction>(&g_function) || blocks == 0) {
-    return CUDA_ERROR_INVALID_VALUE;
+  if (blocks == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (function == reinterpret_cast<CUfunction>(&g_sum)) {
+    return LaunchSum(*context, blocks, threads, stream, parameters);
   }
+  if (function != reinterpret_cast<CUfunction>(&g_scatter)) return CUDA_ERROR_INVALID_VALUE;
   const auto* const tiles = *static_cast<const ScatterTile* const*>(parameters[0]);
   const uint32_t count = *static_cast<const uint32_t*>(parameters[1]);
   {

@@ -89,6 +89,7 @@ class Rig {
  private:
   static Gpu::Options WithKernel(Gpu::Options options) {
     options.scatter_image = testing::FakeScatterImage();
+    options.leaf_sum_image = testing::FakeScatterImage();
     return options;
   }
 

@@ -249,6 +249,10 @@ class FakeGpuMemory final : public Memory {
                                                       const RegionRef& to) override {
     return PrepareSmall(from, to);
   }
+  Status SumLeaves(const Region& region, uint64_t offset, std::span<LeafSum> sums) override {
+    const auto hook = control_->hooks().on_sum;
+    return hook ? hook(offset, sums) : Memory::SumLeaves(region, offset, sums);
+  }
   Status CloseDevice(const std::string&) override { return OkStatus(); }
 
  private:

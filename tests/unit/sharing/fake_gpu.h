@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ class FakeGpus {
     std::function<Status()> on_flush;  // unset: nothing needs to be flushed
     std::function<Status()> on_prove;  // of routes between GPUs
     bool hold = false;                 // copies between GPUs wait for Release
+    // What the device says of its leaves from that offset on; unset: it sums none.
+    std::function<Status(uint64_t offset, std::span<Memory::LeafSum>)> on_sum;
   };
   void Set(const std::function<void(Hooks&)>& change);
   Hooks hooks() const;

@@ -35,11 +35,11 @@ struct GpuRig {
   }
 
   void Create(const std::string& node, const Principal& who, const std::string& name,
-              const std::string& memory) {
+              const std::string& memory, uint64_t bytes = kGpuBytes) {
     const auto made = cluster[node].Ask<BufferInfo>([&](ClientApi& api, auto reply) {
       CreateBufferRequest request;
       request.name = name;
-      request.bytes = kGpuBytes;
+      request.bytes = bytes;
       request.memory = memory;
       api.CreateBuffer(who, request, std::move(reply));
     });

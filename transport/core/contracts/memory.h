@@ -1,8 +1,11 @@
 // A kind of memory: how its bytes are allocated, shared by clients, and copied inside the node.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,6 +65,17 @@ class Memory : public Copier {
   virtual Result<std::shared_ptr<ClientSlab>> OpenSlab(const ShareRegion& /*share*/) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   kind() + " memory needs no slab");
+  }
+
+  // The checksums (xxh3-128) of so many leaves of kLeafBytes each, from `offset` on, computed by
+  // the device itself; `region` is of this memory, and what is summed lies inside it. Blocks.
+  // NOT_APPLICABLE where no device does that, or not for leaves that begin there.
+  static constexpr uint64_t kLeafBytes = uint64_t{1} << 20;
+  using LeafSum = std::array<std::byte, 16>;
+  virtual Status SumLeaves(const Region& /*region*/, uint64_t /*offset*/,
+                           std::span<LeafSum> /*sums*/) {
+    return {Code::kFailedPrecondition, reasons::kNotApplicable,
+            kind() + " memory has no device that sums it"};
   }
 
   // Gives back what the device holds open (a GPU's context). FAILED_PRECONDITION while a region or

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "onecopy/reasons.h"
 #include "transport/memory/cuda/gpu.h"
 #include "transport/memory/cuda/tiling.h"
 
@@ -182,6 +183,31 @@ void Copier::Zero(CUdeviceptr address, uint64_t bytes, Done done) {
   Start(Direction::kInside, {0, nullptr, OkStatus(), nullptr, std::move(done), {}},
         [&](CopyStream& stream) {
           return gpu_.api().MemsetD8Async(address, 0, bytes, stream.stream());
+        });
+}
+
+void Copier::SumLeaves(CUdeviceptr first, std::span<SumDigest> sums,
+                       UniqueFunction<void(const Status&)> done) {
+  if (!leaf_sums_.Works()) {
+    return done({Code::kFailedPrecondition, reasons::kNotApplicable,
+                 gpu_.ToString() + " does not run the kernel that sums its memory"});
+  }
+  SumDigest* told = nullptr;
+  const CUresult taken = leaf_sums_.Take(&told);
+  if (taken != CUDA_SUCCESS) {
+    return done(gpu_.Failure(taken, "allocating room for checksums on " + gpu_.ToString(),
+                             Code::kInternal, reasons::kDriverFailed));
+  }
+  auto ended = [this, told, sums, done = std::move(done)](const Status& status,
+                                                          const StepList&) mutable {
+    if (status.ok()) std::copy_n(told, sums.size(), sums.data());
+    leaf_sums_.GiveBack(told);
+    done(status);
+  };
+  Start(Direction::kInside, {0, nullptr, OkStatus(), nullptr, std::move(ended), {}},
+        [&](CopyStream& stream) {
+          return leaf_sums_.Launch(first, static_cast<uint32_t>(sums.size()), told,
+                                   stream.stream());
         });
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "transport/core/base/fair_queue.h"
 #include "transport/core/contracts/memory.h"
 #include "transport/memory/cuda/copy_stream.h"
+#include "transport/memory/cuda/leaf_sums.h"
 #include "transport/memory/cuda/scatter_kernel.h"
 #include "transport/os/threads/event_loop.h"
 #include "transport/shim/cuda.h"
@@ -28,7 +30,7 @@ class Copier {
  public:
   using Done = CopyRoute::Done;
 
-  explicit Copier(Gpu& gpu) : gpu_(gpu), kernel_(gpu) {}
+  explicit Copier(Gpu& gpu) : gpu_(gpu), kernel_(gpu), leaf_sums_(gpu) {}
   ~Copier();  // no copy may be under way
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
@@ -57,6 +59,10 @@ class Copier {
   // Copies of that channel that wait for their turn end with CANCELLED.
   void Cancel(Direction direction, uint64_t channel);
   void Zero(CUdeviceptr address, uint64_t bytes, Done done);
+  // See LeafSums: LeafSums::kMostLeaves at most. `sums` is written before `done` runs.
+  // NOT_APPLICABLE where the kernel does not work.
+  void SumLeaves(CUdeviceptr first, std::span<SumDigest> sums,
+                 UniqueFunction<void(const Status&)> done);
 
   // A copy in this direction will soon be asked for. What the driver does for the first one after a
   // while takes far longer (its code has left the caches), so it is done for a few bytes that mean
@@ -126,6 +132,7 @@ class Copier {
   CUdeviceptr scratch_ = 0;       // what WarmUp copies, a piece for each direction's stream
   void* host_scratch_ = nullptr;  // likewise, of pinned host memory
   ScatterKernel kernel_;
+  LeafSums leaf_sums_;
   os::Clock::duration kernel_wait_{};
   os::Clock::time_point kernel_seen_ = {};
 };

@@ -1,9 +1,12 @@
 #include "transport/memory/cuda/cuda_memory.h"
 
+#include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
@@ -390,6 +393,28 @@ Status CudaMemory::ReachPeer(Gpu& from, Gpu& peer, const Region& to) const {
   }
   if (error == CUDA_SUCCESS) return OkStatus();
   return from.Failure(error, what, Code::kFailedPrecondition, reasons::kNoPeerAccess, remedy);
+}
+
+Status CudaMemory::SumLeaves(const Region& region, uint64_t offset, std::span<LeafSum> sums) {
+  static_assert(kLeafBytes == kSummedLeafBytes && sizeof(LeafSum) == sizeof(SumDigest));
+  ONECOPY_RETURN_IF_ERROR(
+      CheckWithin({offset, sums.size() * kLeafBytes}, region.bytes(), "memory"));
+  CUdeviceptr next = reinterpret_cast<uintptr_t>(region.address()) + offset;
+  if (options_.gpu.scatter == Scattering::kCopyEngine || next % kSummedAlignment != 0) {
+    return {Code::kFailedPrecondition, reasons::kNotApplicable,
+            "the GPU does not sum bytes that begin there"};
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const Device* const found, FindByUuid(region.place().device));
+  ONECOPY_ASSIGN_OR_RETURN(const GpuUse use, found->gpu->Use());
+  std::vector<SumDigest> told(std::min<size_t>(sums.size(), LeafSums::kMostLeaves));
+  for (std::span<LeafSum> rest = sums; !rest.empty();) {
+    const size_t some = std::min(rest.size(), told.size());
+    ONECOPY_RETURN_IF_ERROR(use->SumLeaves(next, std::span(told).first(some)));
+    std::memcpy(rest.data(), told.data(), some * sizeof(LeafSum));
+    rest = rest.subspan(some);
+    next += some * kLeafBytes;
+  }
+  return OkStatus();
 }
 
 Status CudaMemory::CloseDevice(const std::string& device) {

@@ -78,6 +78,8 @@ class CudaMemory final : public Memory {
   Result<std::unique_ptr<SmallCopyRoute>> PrepareLong(const RegionRef& from,
                                                       const RegionRef& to) override;
 
+  Status SumLeaves(const Region& region, uint64_t offset, std::span<LeafSum> sums) override;
+
   // Closes a context that is kept open without a use; DEVICE_IN_USE if it is in use.
   Status CloseDevice(const std::string& device) override;
 

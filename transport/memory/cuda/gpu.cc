@@ -231,6 +231,19 @@ Status Gpu::Zero(CUdeviceptr address, uint64_t bytes) {
   return ended.get();
 }
 
+Status Gpu::SumLeaves(CUdeviceptr first, std::span<SumDigest> sums) {
+  assert(!loop().InThread());
+  std::promise<Status> done;
+  std::future<Status> ended = done.get_future();
+  // Likewise.
+  loop().Post([this, first, sums, done = std::move(done)]() mutable {
+    copier_->SumLeaves(first, sums, [done = std::move(done)](const Status& status) mutable {
+      done.set_value(status);
+    });
+  });
+  return ended.get();
+}
+
 std::string Gpu::ToString() const {
   return "cuda:" + std::to_string(info_.ordinal) + " (" + info_.uuid + ")";
 }

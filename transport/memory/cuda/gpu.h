@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -59,6 +60,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
     uint64_t host_chunk_bytes = uint64_t{8} << 20;
     Scattering scatter = Scattering::kAuto;
     const unsigned char* scatter_image = ScatterImage();  // null: copy engines do the kernel's work
+    const unsigned char* leaf_sum_image = LeafSumImage();  // null: the processor sums GPU memory
     // So long what a kernel has waited for other processes' counts as what the next one would; then
     // one is tried again.
     std::chrono::milliseconds kernel_wait_lasts{250};
@@ -118,6 +120,10 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 
   // Writes zeroes; blocks until they are there. While a use lives; not on the GPU's own thread.
   Status Zero(CUdeviceptr address, uint64_t bytes);
+
+  // The checksums of leaves that follow each other; see LeafSums. Blocks until they are there.
+  // NOT_APPLICABLE where the kernel does not work. While a use lives; not on the GPU's own thread.
+  Status SumLeaves(CUdeviceptr first, std::span<SumDigest> sums);
 
   // Waits for the copies that are under way; not on the GPU's own thread.
   void Settle();

@@ -1,4 +1,4 @@
-// The product's only kernel: copies tiles, a block each. Blocks take further tiles in turn where
+// Copies tiles, a block each. Blocks take further tiles in turn where
 // there are more of them than blocks.
 #include "transport/memory/cuda/scatter_tile.h"
 

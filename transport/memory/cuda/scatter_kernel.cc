@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
 #include "transport/memory/cuda/gpu.h"
 
@@ -19,33 +20,25 @@ constexpr size_t kMinRoom = 1024;
 
 const unsigned char* ScatterImage() { return onecopy_scatter_image; }
 
+ScatterKernel::ScatterKernel(Gpu& gpu)
+    : gpu_(gpu), kernel_(gpu, gpu.options().scatter_image, "onecopy_scatter") {}
+
 ScatterKernel::~ScatterKernel() {
   for (const List& list : all_) gpu_.api().MemFreeHost(list.tiles);
-  if (module_ != nullptr) gpu_.api().ModuleUnload(module_);
 }
 
 bool ScatterKernel::Works(bool over_pcie) {
-  if (!tried_) {
-    tried_ = true;
-    if (gpu_.options().scatter_image == nullptr || Load() != CUDA_SUCCESS) function_ = nullptr;
-  }
-  return function_ != nullptr && (reaches_host_ || !over_pcie);
+  if (!std::exchange(tried_, true)) works_ = kernel_.Get() != nullptr && Learn() == CUDA_SUCCESS;
+  return works_ && (reaches_host_ || !over_pcie);
 }
 
-CUresult ScatterKernel::Load() {
+CUresult ScatterKernel::Learn() {
   const shim::CudaApi& api = gpu_.api();
-  CUresult error = api.ModuleLoadData(&module_, gpu_.options().scatter_image);
-  if (error != CUDA_SUCCESS) {
-    module_ = nullptr;
-    return error;
-  }
-  error = api.ModuleGetFunction(&function_, module_, "onecopy_scatter");
   int processors = 0;
   int reaches = 0;
   const CUdevice device = gpu_.info().device;
-  if (error == CUDA_SUCCESS) {
-    error = api.DeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
-  }
+  CUresult error =
+      api.DeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
   if (error == CUDA_SUCCESS) {
     error = api.DeviceGetAttribute(
         &reaches, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, device);
@@ -98,7 +91,7 @@ CUresult ScatterKernel::Launch(std::span<const ScatterTile> tiles, CUstream stre
   auto count = static_cast<uint32_t>(tiles.size());
   std::array<void*, 2> parameters = {static_cast<void*>(&first), static_cast<void*>(&count)};
   const unsigned blocks = std::min(count, most_blocks_);
-  return gpu_.api().LaunchKernel(function_, blocks, 1, 1, kScatterThreads, 1, 1, 0, stream,
+  return gpu_.api().LaunchKernel(kernel_.Get(), blocks, 1, 1, kScatterThreads, 1, 1, 0, stream,
                                  parameters.data(), nullptr);
 }
 

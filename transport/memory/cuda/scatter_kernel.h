@@ -7,27 +7,24 @@
 #include <string>
 #include <vector>
 
+#include "transport/memory/cuda/loaded_kernel.h"
 #include "transport/memory/cuda/scatter_tile.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::cuda {
 
-class Gpu;
-
-// The kernel, for every architecture; null where this was built without nvcc.
+// See LoadedKernel.
 const unsigned char* ScatterImage();
 
 // One thread at a time, with the GPU's context current; the context must be open throughout.
 class ScatterKernel {
  public:
-  explicit ScatterKernel(Gpu& gpu) : gpu_(gpu) {}
+  explicit ScatterKernel(Gpu& gpu);
   ~ScatterKernel();  // nothing may be under way
   ScatterKernel(const ScatterKernel&) = delete;
   ScatterKernel& operator=(const ScatterKernel&) = delete;
 
-  // Whether it can be launched here, which the first call finds out: there may be no image of it
-  // (Gpu::Options), and a driver older than the compiler may not take that. `over_pcie`: on host
-  // memory.
+  // Whether it can be launched here, which the first call finds out. `over_pcie`: on host memory.
   bool Works(bool over_pcie);
 
   // A list that a launch reads, in pinned memory; given back when the work has ended.
@@ -45,14 +42,15 @@ class ScatterKernel {
   CUresult Launch(std::span<const ScatterTile> tiles, CUstream stream, List* list);
 
  private:
-  CUresult Load();
+  // What there is to know of this GPU.
+  CUresult Learn();
   CUresult Make(size_t tiles, List* list);
   CUresult Take(size_t tiles, List* list);
 
   Gpu& gpu_;
+  LoadedKernel kernel_;
   bool tried_ = false;
-  CUmodule module_ = nullptr;
-  CUfunction function_ = nullptr;  // null: it does not work here
+  bool works_ = false;
   bool reaches_host_ = false;
   unsigned most_blocks_ = 0;
   std::vector<List> all_;
