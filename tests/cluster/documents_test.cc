@@ -129,7 +129,7 @@ constexpr Known kBlocks[] = {
     {"tests/rdma/README.md", "tests/rdma/guest/run-in-guest ", kElsewhere,
      "the suite rdma does so"},
 
-    {"README.md", "a@0+1073741824 -> west:b@0+1073741824", kNothingToType, "a receipt"},
+    {"README.md", "east:a@0+1073741824 -> west:b@0+1073741824", kNothingToType, "a receipt"},
     {"README.md", "east:a@0+67108864 -> west:b@0+67108864", kNothingToType, "a receipt"},
     {"README.md", "auto client = onecopy::Client::Connect();", kNothingToType, "C++"},
     {"README.md", "onecopy::TransferRequest request", kNothingToType, "C++"},
