@@ -147,7 +147,7 @@ std::vector<Row> SmallHostBetweenNodes(const Settings& settings) {
         [&](const Moved&) { return TcpPingPong::Create(many); }, settings));
   };
   add("small host between nodes", true, kOneByOne, 0.25);
-  // 1.5 times as long at most.
+  // A checksum may take half as long again.
   add("small host between nodes with checksum", true, kOneByOne, 0.25 / 1.5, true);
   add("small host between nodes, 256 in flight", true, kInFlight, 0.5);
   add("small host between nodes, asked by the source", false, kOneByOne, 0.25);

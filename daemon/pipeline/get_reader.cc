@@ -9,7 +9,7 @@ GetReader::GetReader(Params way) : way_(std::move(way)) {
 }
 
 void GetReader::Read(const Push& push, Done done) {
-  // No longer than the get: whoever is told of its end may let the memory go.
+  // Released before `done` runs: the owner may then free the memory.
   std::optional<SummedEnd> end = push.sum ? end_ : std::nullopt;
   auto ended = [end = std::move(end), push, done = std::move(done)](
                    const Status& status, const StepList&, unsigned) mutable {

@@ -9,7 +9,7 @@ namespace onecopy::pipeline {
 namespace {
 
 constexpr size_t kMaxPushReason = 64;
-// In the word of a push's bytes.
+// A bit in the word that has the push's length: the push has a sum.
 constexpr uint64_t kHasSum = uint64_t{1} << 63;
 constexpr size_t kMaxPushText = Connection::kMaxMessageBytes - kMaxPushReason - 16;
 

@@ -25,7 +25,8 @@ struct Push {
 
   friend bool operator==(const Push&, const Push&) = default;
 };
-// Reader → owner: that is done, or was not; CHECKSUM_MISMATCH: it is, and the checksums differ.
+// Reader → owner: how the push ended. CHECKSUM_MISMATCH: the bytes have arrived, and the checksums
+// differ.
 struct Pushed {
   uint64_t number = 0;
   Status status;
@@ -34,8 +35,8 @@ struct Pushed {
   static constexpr uint64_t kRest = UINT64_MAX;
 };
 
-// Of one in a message: those of a channel all have room for a sum if both sides have agreed on
-// sums.
+// The length of a push in a message. If both sides have agreed on sums, each push of the channel
+// has room for one.
 inline constexpr size_t PushBytes(bool sums) { return sums ? 56 : 40; }
 inline constexpr size_t MaxPushes(bool sums) {
   return Connection::kMaxMessageBytes / PushBytes(sums);
@@ -44,7 +45,7 @@ inline constexpr size_t MaxPushes(bool sums) {
 // At most MaxPushes.
 std::string Encode(std::span<const Push> pushes, bool sums = true);
 std::string Encode(const Pushed& pushed);
-// Nothing for bytes that are no such message.
+// std::nullopt if the bytes are not such a message.
 std::optional<std::vector<Push>> DecodePushes(std::span<const std::byte> bytes, bool sums = true);
 std::optional<Pushed> DecodePushed(std::span<const std::byte> bytes);
 

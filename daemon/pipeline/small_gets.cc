@@ -66,14 +66,14 @@ struct SmallGets::Shared : std::enable_shared_from_this<Shared> {
     if (!sum.ok()) return outcomes.Ended(number, sum.status());
     EndIfSummed(number, [&](Sums& copy) { copy.destination = *sum; });
   }
-  // Where both of its checksums are known, or the source's never will be.
+  // Ends the copy once both checksums are known, or the source has stopped answering.
   template <typename Change>
   void EndIfSummed(uint64_t number, const Change& change) {
     std::optional<Status> ended;
     {
       const MutexLock lock(mutex);
       Sums* const copy = sums.Find(number);
-      if (copy == nullptr) return;  // it has failed since, or never was
+      if (copy == nullptr) return;  // it has failed, or never existed
       change(*copy);
       if (!copy->destination) return;
       if (copy->source) ended = copy->source->status();
@@ -122,7 +122,7 @@ SmallGets::SmallGets(Source source, RegionRef into, Explain explain, SmallOutcom
 SmallGets::~SmallGets() {
   if (!sums()) return;
   source_.connection->Ignore(source_.sums);
-  // Nothing is under way, and what still comes to the connection's thread needs no memory.
+  // No copy is under way. Late tasks on the connection's thread do not need the memory.
   shared_->end.reset();
 }
 

@@ -24,7 +24,7 @@ class SmallGets final : public SmallCopyRoute {
     Flow flow = {};              // as in GetRequest
     uint64_t begin = 0;          // where the key's bytes begin, in the source's buffer
     std::shared_ptr<void> held;  // goes with the route
-    // On which the source tells its checksums (SumServer); 0: it does not.
+    // The channel on which the source answers with checksums (SumServer); 0: none.
     ChannelId sums = 0;
   };
   // Finds out why the key is good no more (ACCESS_DENIED), which a link cannot tell. Runs at most

@@ -24,7 +24,7 @@ struct SmallPushes::Shared {
   Mutex mutex;
   ByCopy<Sum> sums ONECOPY_GUARDED_BY(mutex);  // until they are taken
 
-  // Whether the copy itself has ended well.
+  // Notes a mismatch of a copy with sums: its bytes have arrived, so the copy has not failed.
   bool NoteDiffering(const Pushed& pushed) {
     if (pushed.status.reason() != reasons::kChecksumMismatch) return false;
     const MutexLock lock(mutex);

@@ -24,7 +24,7 @@ class SmallPushes final : public SmallCopyRoute {
     StepList planned;            // by the reader, which alone sees what was done
     std::shared_ptr<void> held;  // goes with the route
     bool sums = false;           // the reader has agreed on sums
-    // Sums the bytes before they are asked for; nothing where that is not possible.
+    // Computes the checksum that goes with a push; unset if the processor cannot read the memory.
     std::optional<SummedEnd> source = {};
   };
 

@@ -14,10 +14,10 @@ class SmallReader {
 
   virtual ~SmallReader() = default;
 
-  // Whether pushes have room for a sum, and may have one.
+  // Whether a push may have a sum.
   virtual bool sums() const { return false; }
-  // Begins to move bytes that lie inside what the two sides have agreed on. With a sum:
-  // CHECKSUM_MISMATCH where the bytes have arrived, and their own differs.
+  // Begins to move bytes that lie inside what the two sides have agreed on. If the push has a sum,
+  // compares it with the checksum of the bytes that arrived: CHECKSUM_MISMATCH if they differ.
   virtual void Read(const Push& push, Done done) = 0;
   // Nothing more comes at once: a reader that collects begins now.
   virtual void Flush() {}

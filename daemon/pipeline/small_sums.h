@@ -13,17 +13,17 @@ namespace onecopy::pipeline {
 
 // OK where they are equal; else DATA_LOSS (CHECKSUM_MISMATCH).
 Status CompareSums(const SmallSum& source, const SmallSum& destination);
-// Of a copy that was begun without any: a bug.
+// INTERNAL: the copy was begun without checksums, which is a bug.
 Status NoSums();
 
-// What is kept of each copy that has been begun, by its number, until it is taken. Not more than
-// SmallCopyRoute::kMaxUnderWay, of which the first ones end first: so it is found at once, and
-// after the first copies nothing is allocated. One thread at a time.
+// Keeps a value for each copy, by the copy's number, until it is taken. A list is enough: it has at
+// most SmallCopyRoute::kMaxUnderWay entries, and the oldest usually end first. It allocates only
+// while it grows. One thread at a time.
 template <typename Kept>
 class ByCopy {
  public:
   Kept& Begin(uint64_t number) { return copies_.emplace_back(number, Kept()).second; }
-  // Null for a copy that is not kept.
+  // Null if there is none for that copy.
   Kept* Find(uint64_t number) {
     const auto found = At(number);
     return found == copies_.end() ? nullptr : &found->second;

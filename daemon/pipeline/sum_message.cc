@@ -10,7 +10,7 @@ constexpr size_t kAskedBytes = 24;
 constexpr size_t kToldBytes = 32;
 static_assert(kToldBytes >= kAskedBytes && kMaxSums * kToldBytes <= Connection::kMaxMessageBytes);
 
-// How many entries there are; 0 for what is no such message.
+// The number of entries, or 0 if the bytes are not such a message.
 size_t CountOf(std::span<const std::byte> bytes, size_t each) {
   const size_t count = bytes.size() / each;
   return bytes.size() % each != 0 || count > kMaxSums ? 0 : count;

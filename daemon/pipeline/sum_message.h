@@ -22,12 +22,12 @@ struct SumAsked {
 
   friend bool operator==(const SumAsked&, const SumAsked&) = default;
 };
-// Owner → reader. Without a sum: the bytes cannot be summed, or may not be.
+// Owner → reader. Without a sum, the owner cannot sum the bytes, or the reader may not read them.
 struct SumTold {
   uint64_t number = 0;
   std::optional<SmallSum> sum;
 
-  // Not one of them, but all that were not answered before: the owner listens no more.
+  // The number of a last message: the owner has stopped, and answers nothing that is still open.
   static constexpr uint64_t kRest = UINT64_MAX;
 
   friend bool operator==(const SumTold&, const SumTold&) = default;
@@ -39,7 +39,7 @@ inline constexpr size_t kMaxSums = Connection::kMaxMessageBytes / 32;
 // At most kMaxSums.
 std::string Encode(std::span<const SumAsked> asked);
 std::string Encode(std::span<const SumTold> told);
-// Nothing for bytes that are no such message.
+// std::nullopt if the bytes are not such a message.
 std::optional<std::vector<SumAsked>> DecodeSumAsked(std::span<const std::byte> bytes);
 std::optional<std::vector<SumTold>> DecodeSumTold(std::span<const std::byte> bytes);
 

@@ -34,7 +34,7 @@ std::optional<SmallSum> SumServer::Sum(const SumAsked& asked) const {
 void SumServer::Hear(std::span<const std::byte> message) {
   if (!end_) return;
   const auto asked = DecodeSumAsked(message);
-  // A reader has no more under way.
+  // An honest reader never has more under way.
   if (!asked || asked_.size() + asked->size() > SmallCopyRoute::kMaxUnderWay) return Stop([] {});
   const bool idle = asked_.empty();
   asked_.insert(asked_.end(), asked->begin(), asked->end());
@@ -57,7 +57,7 @@ void SumServer::TakeTurn() {
 
 void SumServer::Tell(std::span<const SumTold> told) {
   const std::string text = Encode(told);
-  // A connection that is closed has told the reader by that.
+  // If the connection is closed, the reader knows that already.
   static_cast<void>(connection_->Send(channel_, std::as_bytes(std::span(text))));
 }
 

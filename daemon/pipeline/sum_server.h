@@ -15,8 +15,9 @@
 
 namespace onecopy::pipeline {
 
-// Sums what the reader names, inside what was opened to it, and answers each. On the connection's
-// executor, which others use, too: so a little at a time.
+// Answers each request of the reader with the checksum of a range, if the range was opened to it.
+// It runs on the connection's executor, which other connections share, so it sums a little at a
+// time.
 class SumServer : public std::enable_shared_from_this<SumServer> {
  public:
   struct Params {
@@ -31,12 +32,12 @@ class SumServer : public std::enable_shared_from_this<SumServer> {
   // Any thread: listens from now on.
   static std::shared_ptr<SumServer> Start(const Params& way);
 
-  // Any thread: sums nothing more, says so, and lets the memory go before `stopped` runs, on the
-  // executor. Safe to repeat.
+  // Any thread. Stops summing, tells the reader, and releases the memory before `stopped` runs on
+  // the executor. Safe to repeat.
   void Stop(Task stopped);
 
  private:
-  // Of one turn on the executor: some 20 µs.
+  // In one turn on the executor.
   static constexpr uint64_t kTurnBytes = uint64_t{256} << 10;
 
   explicit SumServer(const Params& way);

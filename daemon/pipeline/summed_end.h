@@ -1,4 +1,4 @@
-// The checksums of what small copies move, at one end of them.
+// One end of small copies whose checksums are compared.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class SummedEnd {
   // `region` works. `base`: where in it the offsets begin.
   SummedEnd(RegionRef region, uint64_t base) : region_(std::move(region)), base_(base) {}
 
-  // Of bytes inside the region, from 1 to digest::kLeafBytes of them. ABORTED (MEMORY_FAULT) where
-  // some of them are gone. What has no memory gets none.
+  // The checksum of 1 to digest::kLeafBytes bytes inside the region. ABORTED (MEMORY_FAULT) if some
+  // of them are gone. Pages that were never written stay without memory.
   Result<SmallSum> Sum(uint64_t offset, uint64_t bytes) const;
 
  private:

@@ -1,4 +1,4 @@
-// Small copies inside a node whose ends are compared.
+// Small copies inside a node, with checksums of both ends.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace onecopy::pipeline {
 
-// A route between two memories that SummedEnd works with, and what is beside it: the checksums are
-// computed, on the asking thread, when they are asked for.
+// Adds checksums to a route between two memories that SummedEnd works with. SumOf computes both, on
+// the thread that asks.
 class SummedRoute final : public SmallCopyRoute {
  public:
-  // `from` and `to` are what `route` copies between, digest::kLeafBytes at most at a time.
+  // `route` copies from `from` to `to`, at most digest::kLeafBytes at a time.
   SummedRoute(std::shared_ptr<SmallCopyRoute> route, RegionRef from, RegionRef to)
       : route_(std::move(route)), from_(std::move(from), 0), to_(std::move(to), 0) {}
 

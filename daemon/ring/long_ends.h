@@ -1,4 +1,5 @@
-// The long transfers of one ring that have ended, until the engine has taken them.
+// The ends of long transfers of one ring, and of short ones whose checksums differ, until the
+// engine has taken them.
 #pragma once
 
 #include <array>

@@ -34,7 +34,7 @@ struct Route {
     return long_way != nullptr && long_way->most_list_bytes() > 0 ? *long_way : *way;
   }
   uint64_t max_list_bytes() const { return ListWay().most_list_bytes(); }
-  // Whether short ones may ask for a checksum.
+  // Whether short transfers may ask for a checksum.
   bool sums() const { return way->sums(); }
 
   // Engine: nothing more may begin. Once.

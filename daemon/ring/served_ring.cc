@@ -281,8 +281,9 @@ void ServedRing::Conclude(Operation& operation, const Status& failure, Clock::ti
   const Status said = Settle(operation, failure);
   operation.entry.ended = now;
   journal_->Write(operation.entry);
-  if (operation.entry.bytes > kMaxBytes) {
-    operation.entry.alone = long_work_.End(operation.start);
+  const bool is_long = operation.entry.bytes > kMaxBytes;
+  if (is_long) operation.entry.alone = long_work_.End(operation.start);
+  if (is_long || operation.entry.outcome == Outcome::kDiffers) {
     journal_->long_ends().Put(operation.entry);
   }
   const auto took =

@@ -85,8 +85,8 @@ class ServedRing {
   Status Begin(const Request& request, const Route& route, SmallCopyRoute& way, uint64_t* copy);
   void Refuse(Entry entry, Route* route, Outcome outcome);
   void MarkNew(uint32_t first);
-  // The operation's outcome and checksum, once its bytes have arrived or it has failed; returns
-  // what the client is told.
+  // Sets the outcome and the checksum of an operation that has ended. Returns what to tell the
+  // client.
   Status Settle(Operation& operation, const Status& failure);
   void Conclude(Operation& operation, const Status& failure, Clock::time_point now);
   void RemoveIdle();

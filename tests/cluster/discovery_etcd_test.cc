@@ -387,7 +387,7 @@ TEST_CASE("who may only read in etcd finds the others and tells what fails") {
   CHECK_FALSE(Has(east.Log(), "discovery works again"));
 }
 
-// With ONECOPY_FLEET=64, by hand, it says how long that takes, and holds it against what we want.
+// With ONECOPY_FLEET=64, by hand, it also measures both times and compares them with our targets.
 TEST_CASE("many daemons that start at once all find each other, and see one go") {
   REQUIRE_ETCD();
   using Clock = std::chrono::steady_clock;

@@ -34,7 +34,7 @@ size_t CopiesOf(const std::string& path);
 void CheckReceipt(const Json& receipt, const ExpectedReceipt& expected);
 void CheckReceipt(const TransferInfo& transfer, const ExpectedReceipt& expected);
 
-// Negotiated, and not by a ring, whose receipts have no lanes and, at first, not what was refused.
+// Runs a transfer by gRPC. The receipt of a ring has no lanes, and does not name refused paths.
 Result<TransferInfo> RunNegotiated(Client& client, const TransferRequest& request);
 
 // A failure of that code, reason and exit status, as a command prints it.

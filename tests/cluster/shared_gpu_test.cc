@@ -50,7 +50,7 @@ TEST_CASE("a daemon copies from another one's GPU memory in place, whoever order
   CHECK(Contents(gpus.west, "b@13+1000000") == Payload(kBytes, 2).substr(4097, 1'000'000));
 }
 
-TEST_CASE("a checksum of GPU memory is the same whoever computes it") {
+TEST_CASE("a GPU and a processor compute the same checksum of GPU memory") {
   constexpr uint64_t kLong = (uint64_t{18} << 20) + 5;  // leaves, and what is less than one
   const bool by_gpu = GENERATE(true, false);
   std::optional<ScopedEnvironment> without;
@@ -69,7 +69,13 @@ TEST_CASE("a checksum of GPU memory is the same whoever computes it") {
     CHECK(receipt.at("checksum").at("verified") == true);
   }
   CHECK(pair.west.Do({"buffer", "sum", "b", "--tree"}).dump().find(whole) != std::string::npos);
-  // From an address that no kernel begins at, and without a rest.
+  // A view, whose bytes begin inside the memory.
+  pair.east.Do({"buffer", "view", "part", "a@4096+16777216"});
+  const Json part = pair.east.Do({"cp", "part", "west:b@0+16777216", "--checksum"});
+  CHECK(part.at("checksum").at("value") ==
+        onecopy::digest::TreeHexOf(payload.data() + 4096, uint64_t{16} << 20));
+  pair.east.Do({"cp", "a", "west:b"});
+  // An address that the kernel refuses; and whole leaves only.
   const uint64_t leaves = kLong / onecopy::digest::kLeafBytes * onecopy::digest::kLeafBytes;
   for (const uint64_t begin : {uint64_t{5}, uint64_t{0}}) {
     const std::string range = "@" + std::to_string(begin) + "+" + std::to_string(leaves);

@@ -1,6 +1,7 @@
 // Small transfers of a client between two nodes: by its ring, and right, whatever happens there.
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "tests/cluster/pair.h"
@@ -159,8 +160,7 @@ TEST_CASE(
     const std::string sum = onecopy::digest::TreeHexOf(with.to.data() + 7 * kPiece, kPiece);
     CHECK(last.receipt.checksum == onecopy::ChecksumResult{"xxh3-128-tree", sum, true});
     CHECK(Must(from.asks.GetTransfer(last.id)).receipt.checksum == last.receipt.checksum);
-    // What a ring does not compare goes by gRPC: more bytes, and what is only started, as nobody
-    // would have it sent again.
+    // gRPC carries longer transfers, and those that are only started.
     TransferRequest more{.source = {from.node, from.buffer, 0, kBytes},
                          .destination = {"west", "to", 0, {}},
                          .checksum = true};
@@ -171,6 +171,37 @@ TEST_CASE(
     const TransferInfo started = Must(from.asks.StartTransfer(more));
     CHECK(Must(from.asks.AwaitTransfer(started.id)).receipt.checksum);
     CHECK_FALSE(ByRing(from.asks, started.id));
+  }
+}
+
+TEST_CASE("checksums of small pieces of views are those of the views' bytes") {
+  Small with;
+  constexpr uint64_t kFrom = 8200;
+  constexpr uint64_t kTo = 4100;
+  constexpr uint64_t kView = 65'536;
+  Must(with.east.CreateView({.name = "slice", .range = {"", "from", kFrom, kView}}));
+  Must(with.west.CreateView({.name = "window", .range = {"", "to", kTo, kView}}));
+  const HostBuffer inside = Filled(with.west, "inside", kBytes, 1);
+  Must(with.west.CreateView({.name = "part", .range = {"", "inside", kFrom, kView}}));
+  for (const auto& [node, buffer, asks] :
+       {std::tuple("east", "slice", &with.west), std::tuple("east", "slice", &with.east),
+        std::tuple("west", "part", &with.west)}) {
+    CAPTURE(node, buffer);
+    std::fill_n(with.to.data(), kBytes, std::byte{0});
+    TransferInfo last;
+    for (uint64_t at = 0; at < kView; at += kPiece) {
+      last = Must(asks->RunTransfer({.source = {node, buffer, at, kPiece},
+                                     .destination = {"west", "window", at, {}},
+                                     .checksum = true}));
+      const std::string sum = onecopy::digest::TreeHexOf(with.to.data() + kTo + at, kPiece);
+      REQUIRE(last.receipt.checksum == onecopy::ChecksumResult{"xxh3-128-tree", sum, true});
+    }
+    CHECK(ByRing(*asks, last.id));
+    CHECK(IsPayload(with.to.data() + kTo, kView, 1, kFrom));
+    CHECK(std::all_of(with.to.data(), with.to.data() + kTo,
+                      [](std::byte byte) { return byte == std::byte{0}; }));
+    CHECK(std::all_of(with.to.data() + kTo + kView, with.to.data() + kBytes,
+                      [](std::byte byte) { return byte == std::byte{0}; }));
   }
 }
 

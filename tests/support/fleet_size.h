@@ -6,7 +6,7 @@
 
 namespace onecopy::testing {
 
-// `few`, unless ONECOPY_FLEET says otherwise: 64 by hand, to measure.
+// `few`, or the value of ONECOPY_FLEET, which one sets by hand to measure.
 inline size_t FleetSize(size_t few) {
   const char* const asked = std::getenv("ONECOPY_FLEET");
   return asked == nullptr ? few : std::stoul(asked);

@@ -38,7 +38,7 @@ class Hasher {
 std::string HexOf(const void* data, uint64_t bytes);
 // A digest in hexadecimal.
 std::string HexOf(const DigestBytes& digest);
-// Of one piece, as Digest; allocates nothing.
+// The digest of one piece, as bytes. Allocates nothing.
 DigestBytes DigestOf(const void* data, uint64_t bytes);
 
 }  // namespace onecopy::digest

@@ -45,7 +45,7 @@ class TreeHasher {
   explicit TreeHasher(uint64_t payload);
 
   void Add(const void* data, uint64_t bytes);
-  // The next whole leaf, whose checksum is known; after whole leaves only.
+  // Adds the next leaf by its checksum. What was added before must be whole leaves.
   void AddLeaf(const DigestBytes& digest);
   // Once, after all was added.
   TreeSum Take();
@@ -66,7 +66,7 @@ class TreeHasher {
 
 // The root of one piece.
 std::string TreeHexOf(const void* data, uint64_t bytes);
-// Of one piece of one leaf at most, not empty; allocates nothing.
+// The root of one piece of 1 to kLeafBytes bytes. Allocates nothing.
 DigestBytes LeafRootOf(const void* data, uint64_t bytes);
 
 }  // namespace onecopy::digest

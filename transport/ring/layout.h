@@ -53,8 +53,8 @@ struct Piece {
   std::atomic<uint64_t> to;
 };
 
-// One transfer, ended. The reason is text, zeroes after it. In its place, one that succeeded with
-// kSum has the 16 bytes of the checksum.
+// A transfer that has ended. The reason is text, with zeroes behind it. If the transfer asked for a
+// checksum and succeeded, its 16 bytes are in the reason's place.
 struct alignas(64) Completion {
   enum Word { kNumber, kCode, kNanoseconds, kReason, kWords = 8 };
   std::atomic<uint64_t> words[kWords];

@@ -37,7 +37,7 @@ bool CanEndBy(const TransferRequest& request) {
   return *request.deadline >= (brief ? kLeast : kLeastOfLong) && *request.deadline <= kMost;
 }
 
-// Rings compare the ends of what their thread copies piece by piece.
+// A ring compares checksums only of short transfers with one range.
 bool MaySum(const TransferRequest& request) {
   return !request.checksum ||
          (request.equal_ranges == nullptr && SaidBytes(request) <= ring::kMaxBytes);
@@ -364,8 +364,8 @@ std::optional<TransferInfo> RingTransfers::TakeEnd(uint64_t number) {
   if (slot.number != number || slot.route == nullptr) return std::nullopt;
   slot.waited_for = false;
   if (slot.ended.code != Code::kOk) {
-    // Withdrawn, or a range that this route does not allow and another one may. Where checksums
-    // differ, the route goes on.
+    // The route was withdrawn, or does not allow this range, which another route may allow. After
+    // a checksum mismatch the route remains usable.
     if (slot.ended.reason != std::string_view(reasons::kChecksumMismatch)) routes_.Drop(slot.route);
     return std::nullopt;
   }
@@ -438,7 +438,7 @@ std::optional<Result<TransferInfo>> RingTransfers::Run(const TransferRequest& re
 }
 
 std::optional<Result<TransferInfo>> RingTransfers::Start(const TransferRequest& request) {
-  // Nobody would ask again where checksums differ, as gRPC does.
+  // gRPC sends wrong blocks again. A ring does not, and Await would only report the mismatch.
   if (!Fits(request) || request.checksum) return std::nullopt;
   const RouteRef route = RouteFor(request);
   if (route == nullptr) return std::nullopt;

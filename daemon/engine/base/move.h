@@ -110,8 +110,8 @@ class Move {
   // A connection on which this node reads is gone.
   virtual void LoseConnection(const Connection&, const Status&) {}
 
-  // Before Start: `landed` runs once if all bytes have arrived, before another node is asked what
-  // it says of them. `done` may still report a failure.
+  // Call it before Start. `landed` runs once, when all bytes have arrived and before the move asks
+  // the source's node for its result. `done` may still report a failure.
   void OnLanded(Task landed) { landed_ = std::move(landed); }
 
  protected:

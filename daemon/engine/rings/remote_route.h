@@ -25,7 +25,7 @@ struct RemoteRoute {
   Place place = {};                         // where the source's memory is
   // Of one in place, whether long transfers take the same path, which a probe found this fast.
   std::optional<double> long_bytes_per_second = {};
-  // Over a link: on which channel the source's node tells checksums; 0: it does not.
+  // Over a link: the channel on which the source's node answers with checksums; 0: none.
   uint64_t sums_channel = 0;
 };
 

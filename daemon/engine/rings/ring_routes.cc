@@ -258,7 +258,7 @@ void RingRoutes::Opened(const Params& params, const Channels& channels, uint64_t
                                       std::move(end)},
         FailureOf(params)));
   };
-  // If the buffer has gone since, the route that is made now ends at once.
+  // The buffer may have been removed meanwhile. Then the new route ends at once.
   const Buffer* const source = needs_.buffers.FindById(record.buffers.front());
   std::optional<pipeline::SummedEnd> end;
   if (source != nullptr && pipeline::SummedEnd::Works(*source->region)) {

@@ -134,7 +134,7 @@ void RingServer::Export(const std::shared_ptr<Range>& range, const Status& regis
         range->number,
         [&loop = needs_.context.loop, exported, sums = std::move(sums)](const Status&, Task done) {
           if (sums == nullptr) return exported->Close(std::move(done));
-          // In this order: what is asked for after the sums have ended cannot be read any more.
+          // First the key: a reader whose sums have ended must not be able to read any more.
           exported->Close([&loop, sums, done = std::move(done)]() mutable {
             sums->Stop([&loop, done = std::move(done)]() mutable { loop.Post(std::move(done)); });
           });

@@ -59,7 +59,7 @@ class RingServer {
     Ticket ticket;
     uint64_t number = 0;
   };
-  // Null where the reader wants no checksums, or this memory has none.
+  // Null if the reader does not want checksums, or the processor cannot read this memory.
   static std::shared_ptr<pipeline::SumServer> SumsOf(const Range& range, const Span& span);
   Result<Begun> Begin(const std::string& caller, const OpenRangeRequest& request);
   void Export(const std::shared_ptr<Range>& range, const Status& registered);

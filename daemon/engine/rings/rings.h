@@ -55,7 +55,7 @@ class Rings final : public RingApi {
   void DropLimited();
   // A connection that this node answered has closed.
   void DropConnection(uint64_t number, const Status& why);
-  // Likewise one on which this node reads.
+  // A connection on which this node reads has closed.
   void DropReading(const Connection& connection, const Status& why);
   // Runs `then` once no route holds that buffer's memory: it has been dropped.
   void WhenReleased(BufferId buffer, Task then);

@@ -134,8 +134,9 @@ class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
   uint64_t done_ = 0;     // of that element; without a layout, of the range
 };
 
-// The part of it that the memory's own device sums: whole leaves, a GiB at most in a turn on the
-// worker. Nothing, where no device does, or none has room for that: then all goes through slots.
+// Has the memory's own device sum the whole leaves of a range, at most a GiB in each turn on the
+// worker. If the device cannot do that, or has no room for it, it adds 0 bytes, and the caller sums
+// the whole range through slots.
 class DeviceSum : public std::enable_shared_from_this<DeviceSum> {
  public:
   struct Params {
@@ -149,7 +150,7 @@ class DeviceSum : public std::enable_shared_from_this<DeviceSum> {
   DeviceSum(Workers& workers, Executor& engine, Params params, Reply<uint64_t> reply)
       : workers_(workers), engine_(engine), params_(std::move(params)), reply_(std::move(reply)) {}
 
-  // The reply is how many bytes have been added. `next`: as InPlaceSum's.
+  // Replies with the number of bytes that it added. `next`: as in InPlaceSum.
   void Go(bool next = false) {
     Task turn = [self = shared_from_this()] { self->TakeTurn(); };
     if (Status posted = workers_.Post(params_.queue, turn, next); !posted.ok()) {
@@ -166,7 +167,7 @@ class DeviceSum : public std::enable_shared_from_this<DeviceSum> {
     std::vector<Memory::LeafSum> sums(std::min(kTurnBytes, whole - done_) / Memory::kLeafBytes);
     const Status summed =
         params_.memory->SumLeaves(*params_.region, params_.range.offset + done_, sums);
-    // A device that does sum does so to the end.
+    // A device that has summed the first leaves must sum them all.
     const bool cannot =
         summed.reason() == reasons::kNotApplicable || summed.code() == Code::kResourceExhausted;
     if (done_ == 0 && cannot) return End(done_);

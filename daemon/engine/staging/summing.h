@@ -32,9 +32,9 @@ class Summing {
 
   // The payload's bytes, in their order.
   void Add(const std::byte* data, uint64_t bytes);
-  // Whether what is wanted follows from the checksums of leaves.
+  // Whether the checksums of leaves are enough to compute what is wanted.
   bool TakesLeaves() const;
-  // The next whole leaf; before all other bytes.
+  // Adds the next whole leaf. Call it before Add.
   void AddLeaf(const digest::DigestBytes& digest);
   // Once, after all was added.
   Sums Take();

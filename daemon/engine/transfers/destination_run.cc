@@ -261,7 +261,7 @@ void DestinationRun::DropSum(Task then) {
   std::exchange(sum_, nullptr)
       ->WhenKnown([self = shared_from_this(),
                    then = std::move(then)](const Result<digest::TreeSum>&) mutable {
-        self->progressed_ = os::Clock::now();  // nothing could get on meanwhile
+        self->progressed_ = os::Clock::now();  // the wait is not a stall
         then();
       });
 }
@@ -276,7 +276,7 @@ void DestinationRun::OnFailed(MoveOutcome outcome, bool unknown) {
   const Status failure = outcome.status;
   info_.NoteAttempt(failure.reason(), outcome.bytes);
   NoteArrived(outcome.arrived);
-  // It may have been while what was summed up was dropped.
+  // A cancel may have come while DropSum waited.
   if (!cancelled_.ok() && !left_) {
     info_.NoteFailed(std::move(outcome));
     return End(cancelled_);

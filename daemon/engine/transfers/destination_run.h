@@ -83,12 +83,12 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   bool IsLocal() const { return params_.source_area.has_value(); }
   void Begin();
   void OnRunning();
-  // All bytes have arrived where they will be summed up: begins that.
+  // All bytes have arrived: begins the destination's checksum.
   void OnLanded();
   void OnMoved(MoveOutcome outcome);
-  // `unknown`: to the source's node, before anything had begun.
+  // `unknown`: the source's node did not know the ticket, and no byte had moved.
   void OnFailed(MoveOutcome outcome, bool unknown);
-  // Stops the sum that has been begun, if there is one, and runs `then` when nothing reads.
+  // Stops a checksum that has begun. Runs `then` once it reads no more memory.
   void DropSum(Task then);
   void StopSums();
   // Where a connection was lost: what has not arrived once more, over another one. That is bounded

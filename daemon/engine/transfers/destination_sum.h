@@ -19,9 +19,9 @@ class DestinationSum : public std::enable_shared_from_this<DestinationSum> {
 
   // Once.
   void Start();
-  // `then` runs once nothing is read any more: at once where that is so already. One at a time.
+  // Runs `then` once the reading has ended: at once if it has already. One caller at a time.
   void WhenKnown(Reply<digest::TreeSum> then);
-  // What is being read is of no more use: it ends early, with CANCELLED.
+  // Ends the reading early, with CANCELLED.
   void Stop() { *stop_ = true; }
 
  private:

@@ -51,7 +51,7 @@ void Proof::Stop() {
 }
 
 void Proof::SumHere(Result<digest::TreeSum> source) {
-  // Then the destination's is of no use: see Compare.
+  // Without the source's checksum, the destination's is useless: Compare reports the first.
   if (!source.ok() && params_.here == nullptr) return Compare(source, source);
   if (!source.ok()) params_.here->Stop();
   if (params_.here == nullptr) {

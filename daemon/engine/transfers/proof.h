@@ -36,7 +36,7 @@ class Proof : public std::enable_shared_from_this<Proof> {
   Proof(Context& context, Checksums& checksums, Params params, Done done);
 
   void Start();
-  // What is being summed up is of no more use; see also Params::stop.
+  // Stops the destination's checksum early; see also Params::stop.
   void Stop();
   // Whether the commit has begun: all bytes are in the file, but maybe not yet on the disk.
   bool committing() const { return committing_; }

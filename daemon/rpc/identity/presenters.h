@@ -37,14 +37,14 @@ class Presenters {
                                              std::function<void(const Status& why)> ended) = 0;
 };
 
-// Whose a call says that it is, and who pays for it.
+// The session that a call names, who presents it, and who pays for the call.
 struct Presented {
   std::string token;  // of a session
   std::string by;     // as Presenters::Presenter
   Presenters::Payer payer;
 };
 
-// The thread of the server. UNAUTHENTICATED where the connection proves nothing, or the call has no
+// The thread of the server. UNAUTHENTICATED if the connection proves nothing, or the call has no
 // token.
 Result<Presented> PresentedBy(Presenters& presenters, const grpc::ServerContext& context);
 

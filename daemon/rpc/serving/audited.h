@@ -65,7 +65,7 @@ struct Asking {
   std::string from;
 };
 
-// Engine thread: of a call whose token was looked up, and who presents that.
+// Engine thread. The caller, once its token has been looked up; `who` is the result of that.
 inline Asking AskingOf(const engine::Sessions& sessions, const Result<engine::Principal>& who,
                        const std::string& presenter) {
   if (!who.ok()) return {"nobody", {}, presenter};
@@ -78,7 +78,7 @@ inline Asking Nobody(const grpc::ServerContext& context) {
   return {"nobody", {}, network ? context.peer() : "api.sock"};
 }
 
-// Writes that a watch began, or why it did not.
+// Records that a watch began, or why it was refused.
 template <typename Request>
 void AuditWatch(const Asking& asking, const std::string& target, const Status& why) {
   audit::Write({.who = asking.who,

@@ -92,7 +92,7 @@ Status Move(SmallCopyRoute& route, uint64_t from, uint64_t to, uint64_t bytes) {
   return failure;
 }
 
-// One copy whose ends are compared.
+// One copy with a checksum.
 Result<SmallSum> MoveSummed(SmallCopyRoute& route, uint64_t from, uint64_t to, uint64_t bytes) {
   uint64_t copy = 0;
   REQUIRE_OK(route.BeginSummed(from, to, bytes, &copy));
@@ -104,7 +104,7 @@ Result<SmallSum> MoveSummed(SmallCopyRoute& route, uint64_t from, uint64_t to, u
   return sum;
 }
 
-// What `route` says of its sums is what anybody computes of the bytes.
+// The route's checksums are those that libxxhash computes.
 void CheckSums(SmallCopyRoute& route, const Ends& ends) {
   REQUIRE(route.sums());
   for (const uint64_t bytes : {uint64_t{1}, uint64_t{100}, kMostSummed}) {
@@ -113,7 +113,7 @@ void CheckSums(SmallCopyRoute& route, const Ends& ends) {
     CHECK(digest::HexOf(*sum) == digest::TreeHexOf(ends.source->address() + kBegin + 3, bytes));
     CHECK(FirstWrong({ends.sink, 8, bytes}, 1, kBegin + 3) == bytes);
   }
-  // As many at once as there may be, among copies without.
+  // As many at once as there may be; every third one without a checksum.
   std::vector<uint64_t> copies(SmallCopyRoute::kMaxUnderWay);
   for (uint64_t i = 0; i < copies.size(); ++i) {
     if (i % 3 == 0) {
@@ -283,7 +283,7 @@ TEST_CASE("small copies tell the checksum of both ends, whichever side asks for 
       });
     }
     CHECK(stopped.get_future().get() == held - 1);  // what it had of it is gone by then
-    // The bytes arrive, and nobody tells their checksum any more.
+    // The bytes arrive, but their checksum does not.
     CHECK(MoveSummed(*gets, kBegin, 0, 8).status().code() == Code::kUnavailable);
     CHECK(FirstWrong({ends.sink, 0, 8}, 1, kBegin) == 8);
     CHECK(ends.failure.get_future().get().code() == Code::kUnavailable);
@@ -298,12 +298,12 @@ TEST_CASE("small copies tell the checksum of both ends, whichever side asks for 
   }
 }
 
-TEST_CASE("ends that differ are that copy's failure, and its route goes on") {
+TEST_CASE("a checksum mismatch fails one copy, and the route goes on") {
   ONECOPY_FOR_EACH_LINK(link);
   Ends ends(link);
   const auto server = ends.Serve();
   const auto pushes = ends.Pushes();
-  // The owner says what it had, and has changed it before it is read.
+  // The owner changes its bytes after it has summed them.
   uint64_t wrong = 0;
   uint64_t right = 0;
   REQUIRE_OK(pushes->BeginSummed(kBegin, 0, 64, &wrong));
@@ -321,7 +321,7 @@ TEST_CASE("ends that differ are that copy's failure, and its route goes on") {
   stopped.get_future().wait();
 }
 
-TEST_CASE("what was summed is let go when its route or its server is") {
+TEST_CASE("memory that was summed is released with its route or its server") {
   ONECOPY_FOR_EACH_LINK(link);
   Ends ends(link);
   const auto before = ends.sink.use_count();
@@ -348,7 +348,7 @@ TEST_CASE("what was summed is let go when its route or its server is") {
   }
 }
 
-TEST_CASE("who asks for checksums of what was not opened, or talks nonsense, gets none") {
+TEST_CASE("a reader gets checksums only of ranges that were opened to it") {
   ONECOPY_FOR_EACH_LINK(link);
   Ends ends(link);
   const auto server = ends.Sum();
@@ -377,7 +377,7 @@ TEST_CASE("who asks for checksums of what was not opened, or talks nonsense, get
   ends.connected.reader->Ignore(kSumsChannel);
 }
 
-TEST_CASE("who asks for more checksums than there can be copies gets no more") {
+TEST_CASE("a reader that floods its source with requests for checksums is cut off") {
   ONECOPY_FOR_EACH_LINK(link);
   Ends ends(link);
   const auto server = ends.Sum(kBytes);
@@ -392,7 +392,7 @@ TEST_CASE("who asks for more checksums than there can be copies gets no more") {
   ends.connected.reader->Ignore(kSumsChannel);
 }
 
-TEST_CASE("a copy whose checksum the owner does not tell as agreed has failed") {
+TEST_CASE("a copy fails if the owner answers with nonsense in place of its checksum") {
   ONECOPY_FOR_EACH_LINK(link);
   Ends ends(link);
   const std::string answer =
@@ -410,7 +410,7 @@ TEST_CASE("a copy whose checksum the owner does not tell as agreed has failed") 
   ends.connected.owner->Ignore(kSumsChannel);
 }
 
-TEST_CASE("a copy whose checksum never comes ends when it is given up") {
+TEST_CASE("a copy that waits for a checksum ends when its route is cancelled") {
   ONECOPY_FOR_EACH_LINK(link);
   Ends ends(link);
   const auto gets = ends.Gets();  // nobody tells
@@ -418,7 +418,7 @@ TEST_CASE("a copy whose checksum never comes ends when it is given up") {
   REQUIRE_OK(gets->BeginSummed(kBegin, 0, 8, &copy));
   const uint64_t mark = gets->Mark();
   Status failure;
-  // The get has ended, and that is not enough.
+  // The get has ended, but the copy has not.
   while (gets->steps()->Get() == nullptr) std::this_thread::yield();
   CHECK_FALSE(gets->Reached(mark, &failure));
   gets->Cancel();

@@ -1,4 +1,4 @@
-// Checksums of what rings move: inside a node and between two, whichever has the ring.
+// Checksums of transfers by rings between two nodes, with the ring at either end.
 #include <deque>
 #include <thread>
 
@@ -17,7 +17,7 @@ using namespace onecopy::testing;
 
 constexpr uint64_t kBytes = 4096;
 
-// A route from east to west of a ring at either end, over a link of which a test holds both ends.
+// A ring at either end, with a route from east to west, over a link that the test controls.
 struct Summed {
   std::shared_ptr<FakeNics> nics_of_east = std::make_shared<FakeNics>();
   std::shared_ptr<FakeNics> nics_of_west = std::make_shared<FakeNics>();
@@ -61,13 +61,13 @@ TEST_CASE("a ring's transfer between nodes has the checksum of both ends in its 
     CHECK(done->receipt.checksum == ChecksumResult{"xxh3-128-tree", sum, true});
     CHECK(done->receipt.path == "tcp-direct");
   }
-  // Who asks for none is told of none.
+  // A transfer that does not ask for a checksum does not get one.
   const ring::Ended plain = with.ring.Move(with.word, 0, 0, kBytes);
   REQUIRE(plain.code == Code::kOk);
   CHECK_FALSE(with.Get(plain.number)->receipt.checksum);
 }
 
-TEST_CASE("a byte that a wire changes is noticed, and the next transfer by that route is right") {
+TEST_CASE("a ring notices a byte that the wire changed, and its route goes on") {
   Summed with;
   with.nics_of_west->Set([](FakeNics::Hooks& hooks) {
     hooks.on_landed = [](const Span& span) { span.address()[0] ^= std::byte{1}; };
@@ -84,7 +84,7 @@ TEST_CASE("a byte that a wire changes is noticed, and the next transfer by that 
   CHECK(with.Move().code == Code::kOk);
 }
 
-TEST_CASE("a source that tells no checksum fails that transfer, not its reader") {
+TEST_CASE("a transfer fails if its source answers with nonsense in place of a checksum") {
   Summed with;
   if (!with.at_west) return;  // a source that asks sends its own
   const bool nonsense = GENERATE(true, false);
@@ -101,7 +101,7 @@ TEST_CASE("a source that tells no checksum fails that transfer, not its reader")
   REQUIRE_OK(with.ring.OpenRoute("east:a", "west:b"));
 }
 
-TEST_CASE("a checksum that is waited for ends with its buffer") {
+TEST_CASE("removing the buffer ends a transfer that waits for a checksum") {
   Summed with;
   if (!with.at_west) return;
   with.nics_of_east->Set([](FakeNics::Hooks& hooks) {
@@ -119,7 +119,7 @@ TEST_CASE("a checksum that is waited for ends with its buffer") {
   CHECK(ended.code != Code::kOk);
 }
 
-TEST_CASE("a checksum that is waited for ends with the connection that it should come by") {
+TEST_CASE("losing the connection ends a transfer that waits for a checksum") {
   Summed with;
   if (!with.at_west) return;
   with.nics_of_east->Set([](FakeNics::Hooks& hooks) {

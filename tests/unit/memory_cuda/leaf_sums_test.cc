@@ -26,7 +26,7 @@ Status TrySum(Rig& rig, const Region& region, uint64_t offset, size_t leaves) {
 
 }  // namespace
 
-TEST_CASE("the checksums of leaves on a GPU are those that a processor computes") {
+TEST_CASE("a GPU computes the same checksums of leaves as a processor") {
   Rig rig;
   const uint64_t offset = GENERATE(uint64_t{0}, uint64_t{16}, uint64_t{4096 + 32});
   const RegionRef gpu = rig.Allocate(0, 5 * kLeaf + 4096 * 2);
@@ -37,7 +37,7 @@ TEST_CASE("the checksums of leaves on a GPU are those that a processor computes"
     INFO(leaf);
     CHECK(sums[leaf] == digest::DigestOf(bytes.data() + offset + leaf * kLeaf, kLeaf));
   }
-  // One byte, in the last stripe of a leaf, changes that leaf's.
+  // A byte in the last stripe of a leaf changes the checksum of that leaf only.
   Bytes other = bytes;
   other[offset + 3 * kLeaf - 1] ^= 1;
   WriteAll(rig.memory(), gpu, other);
@@ -47,7 +47,7 @@ TEST_CASE("the checksums of leaves on a GPU are those that a processor computes"
   }
 }
 
-TEST_CASE("what a GPU does not sum is refused, so that something else does") {
+TEST_CASE("a GPU refuses leaves that its kernel cannot sum") {
   SECTION("bytes that begin between two words") {
     Rig rig;
     const RegionRef gpu = rig.Allocate(0, 2 * kLeaf);

@@ -12,7 +12,7 @@ namespace {
 using namespace onecopy;
 using namespace onecopy::ring;
 
-// A route whose copies change a byte on the way, if the test says so.
+// A route that corrupts a byte of each copy if the test wants that.
 class Careless final : public SmallCopyRoute {
  public:
   Careless(const RegionRef& from, RegionRef to) : route_("east", from, to), to_(std::move(to)) {}
@@ -56,7 +56,7 @@ struct Summed {
 
 }  // namespace
 
-TEST_CASE("a submission's checksum is that of both ends, in its completion and in the journal") {
+TEST_CASE("a submission's checksum is in its completion and in the journal") {
   Summed with;
   const uint64_t bytes = GENERATE(uint64_t{1}, uint64_t{4096}, uint64_t{kMaxBytes});
   const Ended ended = with.Move(64, bytes);
@@ -66,13 +66,13 @@ TEST_CASE("a submission's checksum is that of both ends, in its completion and i
   const auto entry = with.one.journal->Read(ended.number);
   REQUIRE(entry);
   CHECK(entry->sum == ended.sum);
-  // Of one that asks for none, there is none.
+  // A submission that does not ask for a checksum does not get one.
   const uint64_t plain = with.one.client->Submit(with.word, 0, 0, 64);
   REQUIRE(with.one.client->Next().code == Code::kOk);
   CHECK_FALSE(with.one.journal->Read(plain)->sum);
 }
 
-TEST_CASE("what arrives wrong is told to that submission alone") {
+TEST_CASE("a checksum mismatch fails one submission, and the engine hears of it") {
   Summed with;
   REQUIRE(with.Move(0, 4096).code == Code::kOk);
   with.way->careless = true;
@@ -84,11 +84,14 @@ TEST_CASE("what arrives wrong is told to that submission alone") {
   CHECK(entry->outcome == Outcome::kDiffers);
   CHECK_FALSE(entry->sum);
   CHECK(with.route->counts.Read().failed[static_cast<size_t>(Outcome::kDiffers)] == 1);
+  std::vector<uint64_t> told;
+  with.one.journal->long_ends().TakeAll([&](const Entry& one) { told.push_back(one.number); });
+  CHECK(told == std::vector<uint64_t>{wrong.number});
   with.way->careless = false;
   CHECK(with.Move(0, 4096).code == Code::kOk);
 }
 
-TEST_CASE("a checksum that the route cannot give is refused, and nothing is written") {
+TEST_CASE("a request for a checksum that the route cannot compute is refused") {
   Summed with;
   testing::Fill({with.to, 0, kBuffer}, 2);
   const auto refused = [&](uint64_t word, uint64_t options, uint64_t list, std::string_view why) {

@@ -1,4 +1,4 @@
-// Checksums that devices compute of their own memory, and both ends at the same time.
+// Checksums that devices compute, and checksums of both ends at the same time.
 #include <atomic>
 #include <future>
 #include <thread>
@@ -19,7 +19,7 @@ constexpr uint64_t kLeaves = 10;
 constexpr uint64_t kRest = 3;
 constexpr uint64_t kLong = kLeaves * digest::kLeafBytes + kRest;
 
-// Two buffers of zeroes, and devices that say of each leaf what the test wants.
+// Two buffers of zeroes. The test decides which checksums the devices report.
 struct Summing : GpuRig {
   std::atomic<uint64_t> asked{0};  // leaves, of both nodes
 
@@ -50,7 +50,7 @@ struct Summing : GpuRig {
   }
 };
 
-// Of leaves of which the device says that, and of zeroes behind them.
+// The checksum of a payload whose leaves have that reported checksum, with zeroes behind them.
 std::string RootOf(int byte) {
   digest::TreeHasher hasher(kLong);
   digest::DigestBytes leaf;
@@ -78,7 +78,7 @@ TEST_CASE("devices sum whole leaves, and what is left goes through slots") {
   CHECK(done.receipt.checksum->verified);
 }
 
-TEST_CASE("what devices say of their leaves is compared") {
+TEST_CASE("checksums from both devices are compared") {
   Summing rig;
   rig.OnSum("east", Summing::Saying(0x17));
   rig.OnSum("west", Summing::Saying(0x18));
@@ -86,7 +86,7 @@ TEST_CASE("what devices say of their leaves is compared") {
   CHECK(done.error.reason() == reasons::kChecksumMismatch);
 }
 
-TEST_CASE("a device that cannot sum now leaves all to the slots, and one that fails does not") {
+TEST_CASE("slots replace a device that cannot sum, but not one that fails") {
   Summing rig;
   rig.OnSum("east", [](uint64_t, std::span<Memory::LeafSum>) {
     return Status(Code::kResourceExhausted, reasons::kNoMemory, "no room for a kernel");
@@ -103,7 +103,7 @@ TEST_CASE("a device that cannot sum now leaves all to the slots, and one that fa
   CHECK(failed.error.message().find("its checksum is unknown") != std::string::npos);
 }
 
-TEST_CASE("devices are not asked for a few leaves, and get nothing but whole ones") {
+TEST_CASE("devices sum only whole leaves, and only from 8 MiB on") {
   Summing rig;
   for (const char* node : {"east", "west"}) rig.OnSum(node, Summing::Saying(0x17));
   const TransferInfo few = rig.Copy(Summing::Checked("east:long@0+8388607", "west:far@0"));
@@ -114,7 +114,7 @@ TEST_CASE("devices are not asked for a few leaves, and get nothing but whole one
   CHECK(rig.asked == 16);
 }
 
-TEST_CASE("the destination sums while it waits for the source's answer, and ends with a cancel") {
+TEST_CASE("the destination computes its checksum while it waits for the source's") {
   Summing rig;
   std::promise<void> let;
   std::promise<void> sums;
@@ -141,7 +141,7 @@ TEST_CASE("the destination sums while it waits for the source's answer, and ends
       api.CancelTransfer(rig.bob, started->id, std::move(reply));
     }));
     rig.cluster.ReleaseCalls();
-    // Its memory is being read, so it has not ended.
+    // The transfer cannot end while its memory is being read.
     const auto now = rig.cluster["west"].Ask<TransferInfo>([&](ClientApi& api, auto reply) {
       api.GetTransfer(rig.bob, started->id, std::move(reply));
     });

@@ -22,7 +22,7 @@ class FakeGpus {
     std::function<Status()> on_flush;  // unset: nothing needs to be flushed
     std::function<Status()> on_prove;  // of routes between GPUs
     bool hold = false;                 // copies between GPUs wait for Release
-    // What the device says of its leaves from that offset on; unset: it sums none.
+    // Sets the checksums of the leaves from `offset` on; unset: the device cannot sum.
     std::function<Status(uint64_t offset, std::span<Memory::LeafSum>)> on_sum;
   };
   void Set(const std::function<void(Hooks&)>& change);

@@ -67,9 +67,10 @@ class Memory : public Copier {
                   kind() + " memory needs no slab");
   }
 
-  // The checksums (xxh3-128) of so many leaves of kLeafBytes each, from `offset` on, computed by
-  // the device itself; `region` is of this memory, and what is summed lies inside it. Blocks.
-  // NOT_APPLICABLE where no device does that, or not for leaves that begin there.
+  // Has the device compute the checksum (xxh3-128) of each leaf of kLeafBytes from `offset` on, as
+  // many as `sums` has places. The leaves lie inside `region`, which is of this memory. Blocks.
+  // NOT_APPLICABLE if the device cannot do that, or not for leaves that begin at `offset`;
+  // RESOURCE_EXHAUSTED if it has no room for it now.
   static constexpr uint64_t kLeafBytes = uint64_t{1} << 20;
   using LeafSum = std::array<std::byte, 16>;
   virtual Status SumLeaves(const Region& /*region*/, uint64_t /*offset*/,

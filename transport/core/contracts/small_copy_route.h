@@ -49,7 +49,7 @@ using SmallSum = std::array<std::byte, 16>;
 // both regions and whatever the copies need.
 //
 // All small copy routes of a process are used by one thread, which they never make wait, allocate
-// or lock, except that sums between nodes take a lock that is held for some words' time. A route is
+// or lock, with one exception: sums between nodes take a lock that is held for moments. A route is
 // released on a thread that may block, with nothing of it under way. No more than kMaxUnderWay
 // copies of a route have been begun and not been seen to have ended.
 class SmallCopyRoute {
@@ -73,12 +73,12 @@ class SmallCopyRoute {
 
   // Whether BeginSummed works here.
   virtual bool sums() const { return false; }
-  // As Begin; once a mark that names the copy has been reached, SumOf(*copy) tells its checksum.
+  // As Begin. Sets `copy`, the copy's name for SumOf.
   virtual Status BeginSummed(uint64_t from_offset, uint64_t to_offset, uint64_t bytes,
                              uint64_t* copy);
-  // To be called once for each such copy, also for one that has failed. DATA_LOSS
-  // (CHECKSUM_MISMATCH) where the bytes have arrived, and the two ends' checksums differ: that is
-  // this copy's failure and no other's.
+  // The checksum of such a copy. Call it once for each, after a mark that names the copy has been
+  // reached, also if the copy has failed. DATA_LOSS (CHECKSUM_MISMATCH) if the bytes have arrived
+  // and the two ends' checksums differ; other copies of the route are not affected.
   virtual Result<SmallSum> SumOf(uint64_t copy);
 
   // Names what was begun so far. Marks grow, and each costs something: one for a batch of copies is

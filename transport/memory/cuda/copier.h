@@ -59,8 +59,8 @@ class Copier {
   // Copies of that channel that wait for their turn end with CANCELLED.
   void Cancel(Direction direction, uint64_t channel);
   void Zero(CUdeviceptr address, uint64_t bytes, Done done);
-  // See LeafSums: LeafSums::kMostLeaves at most. `sums` is written before `done` runs.
-  // NOT_APPLICABLE where the kernel does not work.
+  // Sums at most LeafSums::kMostLeaves leaves; see LeafSums. Fills `sums` before `done` runs.
+  // NOT_APPLICABLE if this GPU cannot run the kernel.
   void SumLeaves(CUdeviceptr first, std::span<SumDigest> sums,
                  UniqueFunction<void(const Status&)> done);
 

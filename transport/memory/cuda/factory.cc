@@ -54,7 +54,8 @@ std::vector<SettingSpec> Specs() {
        .fallback = std::string("auto"),
        .doc = "How the ranges of one transfer are gathered and scattered: \"kernel\" (a small "
               "kernel on the GPU), \"copy-engine\" (one copy per range), or \"auto\" (the kernel "
-              "if the ranges are short).",
+              "if the ranges are short). With \"copy-engine\", the GPU does not compute "
+              "checksums of its memory either: a processor does.",
        .choices = {"auto", "kernel", "copy-engine"}},
   };
 }

@@ -121,8 +121,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   // Writes zeroes; blocks until they are there. While a use lives; not on the GPU's own thread.
   Status Zero(CUdeviceptr address, uint64_t bytes);
 
-  // The checksums of leaves that follow each other; see LeafSums. Blocks until they are there.
-  // NOT_APPLICABLE where the kernel does not work. While a use lives; not on the GPU's own thread.
+  // Computes the checksums of consecutive leaves; see LeafSums. Blocks. NOT_APPLICABLE if this GPU
+  // cannot run the kernel. While a use lives; not on the GPU's own thread.
   Status SumLeaves(CUdeviceptr first, std::span<SumDigest> sums);
 
   // Waits for the copies that are under way; not on the GPU's own thread.

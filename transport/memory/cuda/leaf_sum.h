@@ -20,7 +20,7 @@ namespace onecopy::cuda {
 inline constexpr uint64_t kSummedLeafBytes = uint64_t{1} << 20;
 inline constexpr uint32_t kSumLanes = 8;     // of a leaf
 inline constexpr uint32_t kSumThreads = 32;  // of a block: four leaves
-// Of the first leaf: a lane loads 16 bytes at once.
+// The first leaf must begin at a multiple of this, as a lane loads 16 bytes at once.
 inline constexpr uint64_t kSummedAlignment = 16;
 
 // 16 bytes of a leaf, as two neighbouring lanes read them.
@@ -33,8 +33,7 @@ struct alignas(16) SumDigest {
   uint8_t bytes[16];
 };
 
-// The secret's words, and those of its words that begin between two others. In memory that each
-// thread reads: on a GPU, a constant.
+// Numbers from XXH3's default secret, and what the lanes begin with.
 struct SumSecret {
   uint64_t words[24];  // at byte 0, 8, 16, …
   uint64_t last[8];    // from byte 121: of the last stripe
@@ -76,7 +75,7 @@ ONECOPY_ON_GPU uint64_t Add(uint64_t sum, uint64_t own, uint64_t others, uint64_
   return sum + others + (mixed & 0xffffffff) * (mixed >> 32);
 }
 
-// A product's two halves, one upon the other.
+// The exclusive or of a product's two halves.
 ONECOPY_ON_GPU uint64_t Fold(uint64_t a, uint64_t b) {
 #ifdef __CUDA_ARCH__
   return (a * b) ^ __umul64hi(a, b);
@@ -135,7 +134,7 @@ ONECOPY_ON_GPU uint64_t SumLane(const SumPair* leaf, uint32_t lane, const SumSec
   return sum;
 }
 
-// The checksum of which these are the lanes.
+// The checksum of a leaf, from its eight lanes.
 ONECOPY_ON_GPU SumDigest MergeLanes(const uint64_t* lanes, const SumSecret& secret) {
   const uint64_t halves[2] = {leaf::Merge(lanes, secret.high, ~(kSummedLeafBytes * leaf::kPrime2)),
                               leaf::Merge(lanes, secret.low, kSummedLeafBytes * leaf::kPrime1)};

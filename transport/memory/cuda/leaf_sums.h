@@ -1,4 +1,4 @@
-// The kernel that sums leaves, in one GPU's context, and the memory that it answers in.
+// The kernel that sums leaves, in one GPU's context, and the memory for its results.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class LeafSums {
   // Pinned memory for the sums of one launch; given back when that has ended.
   CUresult Take(SumDigest** sums);
   void GiveBack(SumDigest* sums) { idle_.push_back(sums); }
-  // Of leaves that follow each other, the first one at a multiple of kSummedAlignment.
+  // Sums consecutive leaves. `first` must be a multiple of kSummedAlignment.
   CUresult Launch(CUdeviceptr first, uint32_t leaves, SumDigest* sums, CUstream stream);
 
  private:

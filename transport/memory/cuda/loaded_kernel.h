@@ -17,8 +17,8 @@ class LoadedKernel {
   LoadedKernel(const LoadedKernel&) = delete;
   LoadedKernel& operator=(const LoadedKernel&) = delete;
 
-  // Null where it cannot be launched, which the first call finds out: there may be no image, and a
-  // driver older than the compiler may not take that.
+  // Null if this GPU cannot run the kernel: there is no image, or the driver refuses it, for
+  // example because it is older than the compiler. The first call loads the kernel.
   CUfunction Get();
 
  private:
