@@ -157,4 +157,51 @@ std::vector<Row> SmallHostBetweenNodes(const Settings& settings) {
   return rows;
 }
 
+// A GPU and another daemon's host memory: each copy is staged at the GPU's end.
+std::vector<Row> SmallGpuBetweenNodes(const Settings& settings) {
+  struct Kind {
+    const char* work;
+    bool from_gpu;
+    bool asked_by_reader;
+    Many many;
+    double target;
+  };
+  const Kind kinds[] = {
+      {"small gpu between nodes, to host", true, true, kOneByOne, 0.25},
+      {"small gpu between nodes, from host", false, true, kOneByOne, 0.25},
+      {"small gpu between nodes, to host, asked by the source", true, false, kOneByOne, 0.17},
+      {"small gpu between nodes, from host, asked by the source", false, false, kOneByOne, 0.17},
+      {"small gpu between nodes, to host, 256 in flight", true, true, kInFlight, 0.25},
+  };
+  const Result<Environment> environment = Environment::Open(settings.given, settings.daemon);
+  Status status = environment.status();
+  bool waived = false;
+  std::string gpu;
+  if (status.ok()) {
+    const auto found = UsableGpus(environment->here);
+    status = found.status();
+    waived = !status.ok();
+    if (!waived) gpu = found->front().device;
+  }
+  std::vector<Row> rows;
+  for (const Kind& kind : kinds) {
+    Row row = RowOf(kind.work, "tcp-bounce", "tcp-ping-pong", kind.target);
+    if (!status.ok()) {
+      rows.push_back(waived ? Waived(std::move(row), status) : NotSetUp(std::move(row), status));
+      continue;
+    }
+    const SmallParams params{.from = environment->here,
+                             .from_memory = kind.from_gpu ? gpu : "host",
+                             .to = environment->there,
+                             .to_memory = kind.from_gpu ? "host" : gpu,
+                             .path = "tcp-bounce",
+                             .by_ring = true,
+                             .asked_by_reader = kind.asked_by_reader};
+    rows.push_back(Hold(
+        std::move(row), MakeSmall(params, kind.many),
+        [&](const Moved&) { return TcpPingPong::Create(kind.many); }, settings));
+  }
+  return rows;
+}
+
 }  // namespace onecopy::bench

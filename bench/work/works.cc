@@ -51,6 +51,7 @@ const std::vector<Work>& AllWorks() {
         {"small host in node", SmallHostInNode},
         {"small gpu in node", SmallGpuInNode},
         {"small host between nodes", SmallHostBetweenNodes},
+        {"small gpu between nodes", SmallGpuBetweenNodes},
         {"daemon memory", DaemonMemory, true},
         {"idle cpu", IdleCpu, true},
         {"ready", ReadyTime, true},

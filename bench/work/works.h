@@ -68,6 +68,7 @@ std::vector<Row> RdmaAfterLosses(const Settings& settings);
 std::vector<Row> SmallHostInNode(const Settings& settings);
 std::vector<Row> SmallGpuInNode(const Settings& settings);
 std::vector<Row> SmallHostBetweenNodes(const Settings& settings);
+std::vector<Row> SmallGpuBetweenNodes(const Settings& settings);
 // footprint.cc
 std::vector<Row> DaemonMemory(const Settings& settings);
 std::vector<Row> IdleCpu(const Settings& settings);

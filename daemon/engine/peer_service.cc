@@ -117,8 +117,8 @@ void PeerService::OpenPush(const std::string& caller, OpenPushRequest request,
 }
 
 void PeerService::CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) {
-  needs_.openings.CloseOf(caller, opening);
-  reply(OkStatus());
+  needs_.openings.CloseOf(caller, opening,
+                          [reply = std::move(reply)]() mutable { reply(OkStatus()); });
 }
 
 void PeerService::ImportMemory(const std::string& caller, ImportMemoryRequest request,

@@ -1,4 +1,4 @@
-// Copies that the ring's thread makes for rings of other daemons of this host.
+// Copies that the ring's thread makes for rings of other daemons.
 #pragma once
 
 #include <cstdint>

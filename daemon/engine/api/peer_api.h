@@ -190,6 +190,9 @@ struct OpenRangeRequest {
   uint64_t connection = 0;  // by which it is read; 0: in place, in the memory of `loan`
   uint64_t loan = 0;
   uint64_t sums = 0;  // a channel on which the caller will ask for checksums; 0: it will not
+  // A channel on which the caller will ask for parts of the range, to be copied to where the key
+  // leads: the link cannot read the range itself. 0: the key is for the range.
+  uint64_t fills = 0;
 };
 
 struct OpenRangeReply {
@@ -197,6 +200,9 @@ struct OpenRangeReply {
   std::string key;
   ByteRange lent = {};  // by loan: where the range is in that memory
   bool sums = false;    // whether checksums are told
+  // For `fills`: how many bytes there are where the key leads, and the step that each copy takes.
+  uint64_t fill_bytes = 0;
+  std::vector<Step> fill_steps = {};
 };
 
 struct OpenPushRequest {
@@ -218,6 +224,9 @@ struct OpenPushReply {
   uint64_t most_bytes = 0;  // of one transfer
   std::string shared = {};  // how the source's memory is used in place: "vmm-fd"; empty: it is not
   bool sums = false;        // whether checksums of short ones are compared
+  // Whether bytes that were read are copied once more: what was asked for has ended when the answer
+  // comes, and not yet when nothing more can be read.
+  bool staged = false;
 };
 
 // A message alone, for a buffer of the node asked.

@@ -38,6 +38,7 @@ enum class Charged : uint8_t {
   kFilesOfOne,  // the same of one of a peer's users, which pays nothing
   kRings,
   kRoutes,
+  kBounces,  // their memory, through which staged bytes go
   kOpenings,
   kSlabs,
   kMappings,

@@ -74,9 +74,11 @@ void Openings::End(uint64_t number, const Status& why) {
   if (entries_.contains(number)) CloseOne(number, why);
 }
 
-void Openings::CloseOf(const std::string& peer, uint64_t number) {
+void Openings::CloseOf(const std::string& peer, uint64_t number, Task closed) {
   const auto found = entries_.find(number);
-  if (found != entries_.end() && found->second.opening.peer == peer) CloseOne(number, NotNeeded());
+  if (found == entries_.end() || found->second.opening.peer != peer) return closed();
+  found->second.closed.push_back(std::move(closed));
+  CloseOne(number, NotNeeded());
 }
 
 void Openings::CloseFor(const std::string& peer, const TransferId& id, Task done) {

@@ -43,8 +43,8 @@ class Openings {
 
   // This node ends it. It may have gone already.
   void End(uint64_t number, const Status& why);
-  // Only by its own peer; one that is not there (any more) is not an error.
-  void CloseOf(const std::string& peer, uint64_t number);
+  // Only by its own peer. Runs `closed` once it is gone; at once if it is not there (any more).
+  void CloseOf(const std::string& peer, uint64_t number, Task closed);
   // Then runs `done`.
   void CloseFor(const std::string& peer, const TransferId& id, Task done);
   void DropBuffer(BufferId buffer, const Status& why);

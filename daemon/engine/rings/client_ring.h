@@ -25,11 +25,15 @@ struct RouteRecord {
   std::shared_ptr<ring::Route> route;
   uint32_t place = 0;
   bool open = true;
-  std::vector<BufferId> buffers;         // of this node, the destination's last
-  std::string peer;                      // the other node, where it leads to one or comes from one
-  TransferId push;                       // where that gets what it is told to: of its ticket
-  uint64_t connection = 0;               // likewise: as this node answered it
-  const Connection* reads_on = nullptr;  // the route's own, where this node gets
+  std::vector<BufferId> buffers;  // of this node, the destination's last
+  std::string peer;               // the other node, where it leads to one or comes from one
+  TransferId push;                // where that gets what it is told to: of its ticket
+  uint64_t connection = 0;        // likewise: as this node answered it
+  // Likewise, where the other node still writes when it can read nothing more: what is under way
+  // has ended when that node has closed this opening.
+  std::optional<uint64_t> ends_with = {};
+  std::weak_ptr<SmallCopyRoute> ending = {};  // its way, while that is awaited
+  const Connection* reads_on = nullptr;       // the route's own, where this node gets
   std::vector<GrantId> grants;
   RingRoute given;
   std::shared_ptr<const SmallSteps> steps;

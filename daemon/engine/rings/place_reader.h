@@ -1,4 +1,4 @@
-// Reads memory of another daemon of this host in place, on the ring's thread.
+// Copies on the ring's thread: memory of another daemon of this host in place, or staged bytes.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ class PlaceReader final : public pipeline::SmallReader {
 
   void Read(const pipeline::Push& push, Done done) override;
   void Flush() override;
-  void Cancel() override {}  // copy engines finish what they have begun
+  // Copy engines finish what they have begun.
+  void Cancel() override { way_.way->Cancel(); }
 
  private:
   const Params way_;

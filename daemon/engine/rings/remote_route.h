@@ -12,6 +12,8 @@
 #include "daemon/engine/probing/planning.h"
 #include "daemon/engine/sharing/borrowed_range.h"
 #include "daemon/engine/staging/imported_range.h"
+#include "daemon/pipeline/small_gets.h"
+#include "transport/core/contracts/small_copy_route.h"
 
 namespace onecopy::engine {
 
@@ -27,6 +29,10 @@ struct RemoteRoute {
   std::optional<double> long_bytes_per_second = {};
   // Over a link: the channel on which the source's node answers with checksums; 0: none.
   uint64_t sums_channel = 0;
+  // Over a link, if the bytes are staged at one end or both: the route's copies, from the source's
+  // buffer to RemoteRouteParams::into. It keeps `range` open.
+  std::shared_ptr<SmallCopyRoute> staged = {};
+  RegionRef registered = {};  // over a link: where its gets write
 };
 
 // `source` names the node. Without a reservation, all of the source's buffer is asked for, or,
@@ -39,15 +45,17 @@ struct RemoteRouteParams {
   TransferId id;              // for the ticket
   std::optional<Reservation> reservation = {};
   bool sums = false;  // checksums will be asked for
-  // For one in place: its memory is wanted back, and the route has to go. Null: none in place.
+  // For one in place or staged: its memory is wanted back, or a copy has failed, and the route has
+  // to go. Null: neither of these. May run more than once.
   std::function<void(const Status&)> recalled = {};
+  pipeline::SmallGets::Explain explain = {};  // for one that is staged
 };
 
 // Engine thread; outlives whatever it makes.
 class RemoteRoutes {
  public:
   struct Needs {
-    const Context& context;
+    Context& context;
     Peers& peers;
     const Planning& planning;
     Probes& probes;
@@ -58,13 +66,15 @@ class RemoteRoutes {
 
   explicit RemoteRoutes(const Needs& needs) : needs_(needs) {}
 
-  // Fails as a transfer would, and with NOT_APPLICABLE where the best path is neither one get for
-  // each copy nor a copy out of memory that this node uses in place.
+  // Fails as a transfer would, and with NOT_APPLICABLE if rings do not carry the best path.
   void Make(RemoteRouteParams params, Reply<RemoteRoute> reply);
 
  private:
   const Needs needs_;
 };
+
+// What a way between nodes holds goes on the engine's thread, and before waiting callers are told.
+std::shared_ptr<SmallCopyRoute> OnEngine(os::EventLoop& loop, std::unique_ptr<SmallCopyRoute> way);
 
 // What no ring carries.
 Status NotByRing(std::string why);

@@ -127,7 +127,6 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
   if (to->grant) record.grants.push_back(*to->grant);
   record.given.destination = {needs_.context.node(), to->buffer->name, to->allowed.offset,
                               to->allowed.bytes};
-  auto explain = WhyClosed(params.who, params.source);
   const RegionRef into = to->buffer->region;
   RemoteRouteParams remote{.who = params.who,
                            .source = params.source,
@@ -135,11 +134,11 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
                            .client_buffer = to->client_buffer(),
                            .id = NewTransferId(),
                            .sums = pipeline::SummedEnd::Works(*into),
-                           .recalled = params.failed};
+                           .recalled = params.failed,
+                           .explain = WhyClosed(params.who, params.source)};
   needs_.remote.Make(
-      std::move(remote),
-      [this, into, explain = std::move(explain), params = std::move(params),
-       record = std::move(record), reply = std::move(reply)](Result<RemoteRoute> made) mutable {
+      std::move(remote), [this, into, params = std::move(params), record = std::move(record),
+                          reply = std::move(reply)](Result<RemoteRoute> made) mutable {
         if (!made.ok()) return reply(made.status());
         ring::Route& route = *record.route;
         route.from = {*made->source.offset_bytes, *made->source.bytes};
@@ -157,15 +156,18 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
                          std::move(record), std::move(reply));
         }
         const std::shared_ptr<Connection>& connection = made->range->connection();
-        record.access = connection->Access(made->range->key(), *into);
+        record.access = connection->Access(made->range->key(), *made->registered);
         record.reads_on = connection.get();
+        if (made->staged != nullptr) {
+          return reply(Made{std::move(record), std::move(made->staged), nullptr});
+        }
         const Flow flow = needs_.context.flows.Of(OwnerOf(params.who), params.who.node);
         auto way = std::make_unique<pipeline::SmallGets>(
             pipeline::SmallGets::Source{connection, os::RandomNumber(), made->range->key(), flow,
                                         route.from.offset, made->range, made->sums_channel},
-            into, std::move(explain), FailureOf(params));
+            into, WhyClosed(params.who, params.source), FailureOf(params));
         made->range.reset();
-        reply(Made{std::move(record), OnEngine(std::move(way)), nullptr});
+        reply(Made{std::move(record), OnEngine(needs_.context.loop, std::move(way)), nullptr});
       });
 }
 
@@ -247,16 +249,18 @@ void RingRoutes::Opened(const Params& params, const Channels& channels, uint64_t
   record.route->to = {*to.offset_bytes, *to.bytes};
   record.connection = opened.connection;
   record.shared = std::move(opened.shared);
+  if (opened.staged) record.ends_with = opened.opening;
   record.access = opened.access;
   record.given.destination = to;
   record.given.destination.node = record.peer;
   record.given.plan = std::move(opened.plan);
   auto planned = std::make_shared<const std::vector<Step>>(record.given.plan.steps);
   const auto way = [&](uint64_t channel, bool sums, std::optional<pipeline::SummedEnd> end) {
-    return OnEngine(std::make_unique<pipeline::SmallPushes>(
-        pipeline::SmallPushes::Params{serving->connection, channel, planned, held, sums,
-                                      std::move(end)},
-        FailureOf(params)));
+    return OnEngine(needs_.context.loop,
+                    std::make_unique<pipeline::SmallPushes>(
+                        pipeline::SmallPushes::Params{serving->connection, channel, planned, held,
+                                                      sums, std::move(end)},
+                        FailureOf(params)));
   };
   // The buffer may have been removed meanwhile. Then the new route ends at once.
   const Buffer* const source = needs_.buffers.FindById(record.buffers.front());
@@ -303,13 +307,6 @@ UniqueFunction<void(const Status&)> RingRoutes::FailureOf(const Params& params) 
   return [&loop = needs_.context.loop, failed = params.failed](const Status& why) {
     loop.Post([failed, why] { failed(why); });
   };
-}
-
-// What a way between nodes holds goes on this thread, and before waiting callers are told.
-std::shared_ptr<SmallCopyRoute> RingRoutes::OnEngine(std::unique_ptr<SmallCopyRoute> way) const {
-  return {way.release(), [&loop = needs_.context.loop](SmallCopyRoute* last) {
-            loop.Post([last = std::unique_ptr<SmallCopyRoute>(last)] {});
-          }};
 }
 
 }  // namespace onecopy::engine

@@ -79,7 +79,6 @@ class RingRoutes {
               OpenPushReply opened, Reply<Made> reply);
   pipeline::SmallGets::Explain WhyClosed(const Principal& who, const Endpoint& source);
   UniqueFunction<void(const Status&)> FailureOf(const Params& params) const;
-  std::shared_ptr<SmallCopyRoute> OnEngine(std::unique_ptr<SmallCopyRoute> way) const;
 
   const Needs needs_;
 };

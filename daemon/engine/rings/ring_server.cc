@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "daemon/engine/base/routes.h"
 #include "daemon/engine/peering/exported_range.h"
+#include "daemon/engine/rings/bounce.h"
 #include "daemon/engine/rings/place_reader.h"
 #include "daemon/engine/rings/ring_end.h"
 #include "daemon/engine/rings/ring_shares.h"
@@ -41,10 +43,14 @@ Status CheckReadInPlace(const Buffer& buffer) {
 
 struct RingServer::Range {
   uint64_t number = 0;
-  std::shared_ptr<Connection> connection;
-  Span span;
-  ByteRange allowed;  // in the buffer
-  uint64_t sums = 0;  // the channel on which checksums are asked for
+  Connections::Serving serving;
+  Owner payer;
+  Span span;           // what is exported
+  ByteRange allowed;   // in the buffer
+  uint64_t sums = 0;   // the channel on which checksums are asked for
+  uint64_t fills = 0;  // likewise copies into staging memory, which then is what is exported
+  std::shared_ptr<SmallCopyRoute> fill;  // from the buffer's memory to there
+  uint64_t base = 0;                     // where the buffer begins in its memory
   Reply<OpenRangeReply> reply;
 };
 
@@ -106,52 +112,102 @@ void RingServer::OpenRange(const std::string& caller, const OpenRangeRequest& re
   const Buffer& buffer = *needs_.buffers.FindById(begun->ticket.buffer);
   auto range = std::make_shared<Range>();
   range->number = begun->number;
-  range->connection = serving->connection;
+  range->serving = std::move(*serving);
+  range->payer = WholeNode(caller);
   const ByteRange& place = begun->ticket.place.range;
   range->span = {buffer.region, place.offset, place.bytes};
   range->allowed = {place.offset - buffer.offset, place.bytes};
+  range->base = buffer.offset;
   range->sums = request.sums;
+  range->fills = request.fills;
   range->reply = std::move(reply);
   if (Status usable = CheckReadInPlace(buffer); !usable.ok()) return Export(range, usable);
-  needs_.registrations.Ensure(
-      serving->link, buffer.region, buffer.registered ? buffer.name : std::string(), {},
-      WholeNode(caller), [this, range](const Status& known) { Export(range, known); });
+  if (range->fills != 0) return Stage(range);
+  Ensure(range, buffer.registered ? buffer.name : std::string());
+}
+
+void RingServer::Ensure(const std::shared_ptr<Range>& range, const std::string& client_buffer) {
+  needs_.registrations.Ensure(range->serving.link, range->span.region, client_buffer, {},
+                              range->payer,
+                              [this, range](const Status& known) { Export(range, known); });
+}
+
+void RingServer::Stage(const std::shared_ptr<Range>& range) {
+  MakeBounce(needs_.context, range->payer, [this, range](Result<RegionRef> made) {
+    if (!made.ok()) return Export(range, made.status());
+    const RegionRef from = std::exchange(range->span, {*made, 0, kBounceBytes}).region;
+    PrepareSmallCopyRoute(needs_.context, WorkQueue(WorkerOf(from->place()), range->payer), from,
+                          *made, [this, range](Result<std::shared_ptr<SmallCopyRoute>> way) {
+                            if (!way.ok()) return Export(range, way.status());
+                            range->fill = std::move(*way);
+                            Ensure(range, {});
+                          });
+  });
 }
 
 void RingServer::Export(const std::shared_ptr<Range>& range, const Status& registered) {
   const Span span = std::move(range->span);
   const auto fail = [this, range](const Status& why) {
+    range->fill.reset();
     needs_.openings.Forget(range->number);
     range->reply(why);
   };
   if (!registered.ok()) return fail(registered);
-  auto exported = std::make_shared<ExportedRange>(needs_.context, range->connection);
+  auto exported = std::make_shared<ExportedRange>(needs_.context, range->serving.connection);
   exported->Open(span, [this, range, span, fail, exported](Result<RemoteKey> key) {
     if (!key.ok()) return fail(key.status());
-    std::shared_ptr<pipeline::SumServer> sums = SumsOf(*range, span);
-    const bool told = sums != nullptr;
+    OpenRangeReply answer{range->number, std::move(*key)};
+    if (range->fill != nullptr) {
+      answer.fill_bytes = span.bytes;
+      if (const StepList steps = range->fill->steps()->Get()) answer.fill_steps = *steps;
+    }
+    const std::shared_ptr<pipeline::SmallServer> fills = FillsOf(*range);
+    const std::shared_ptr<pipeline::SumServer> sums = SumsOf(*range, span);
+    answer.sums = sums != nullptr;
     const Status ready = needs_.openings.Ready(
         range->number,
-        [&loop = needs_.context.loop, exported, sums = std::move(sums)](const Status&, Task done) {
-          if (sums == nullptr) return exported->Close(std::move(done));
-          // First the key: a reader whose sums have ended must not be able to read any more.
-          exported->Close([&loop, sums, done = std::move(done)]() mutable {
-            sums->Stop([&loop, done = std::move(done)]() mutable { loop.Post(std::move(done)); });
+        [&loop = needs_.context.loop, exported, sums, fills](const Status& why, Task done) {
+          // First the key: a reader whose sums or copies have ended must not be able to read any
+          // more.
+          exported->Close([&loop, sums, fills, why, done = std::move(done)]() mutable {
+            Task ended = [&loop, done = std::move(done)]() mutable { loop.Post(std::move(done)); };
+            if (sums != nullptr) return sums->Stop(std::move(ended));
+            if (fills != nullptr) return fills->Stop(why, std::move(ended));
+            ended();
           });
         });
     if (!ready.ok()) return range->reply(ready);
-    range->reply(OpenRangeReply{range->number, std::move(*key), {}, told});
+    range->reply(std::move(answer));
   });
 }
 
+std::shared_ptr<pipeline::SmallServer> RingServer::FillsOf(Range& range) const {
+  if (range.fill == nullptr) return nullptr;
+  const std::shared_ptr<Connection>& connection = range.serving.connection;
+  return pipeline::SmallServer::Start(
+      {.connection = connection,
+       .channel = range.fills,
+       .from = range.allowed,
+       .to = {0, kBounceBytes},
+       .most_bytes = ring::kMaxBytes,
+       .reader = std::make_unique<PlaceReader>(PlaceReader::Params{.ring = needs_.ring,
+                                                                   .connection = connection,
+                                                                   .way = std::move(range.fill),
+                                                                   .from_base = range.base,
+                                                                   .to_base = 0,
+                                                                   .ended = nullptr,
+                                                                   .held = nullptr})});
+}
+
 std::shared_ptr<pipeline::SumServer> RingServer::SumsOf(const Range& range, const Span& span) {
-  if (range.sums == 0 || !pipeline::SummedEnd::Works(*span.region)) return nullptr;
-  return pipeline::SumServer::Start({.connection = range.connection,
+  const bool direct = range.fills == 0 && pipeline::SummedEnd::Works(*span.region);
+  if (range.sums == 0 || !direct) return nullptr;
+  return pipeline::SumServer::Start({.connection = range.serving.connection,
                                      .channel = range.sums,
                                      .from = range.allowed,
                                      .most_bytes = ring::kMaxBytes,
                                      .region = span.region,
-                                     .base = span.offset - range.allowed.offset});
+                                     .base = range.base});
 }
 
 void RingServer::OpenPush(const std::string& caller, OpenPushRequest request,
@@ -203,6 +259,7 @@ void RingServer::Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> ro
   if (!route.ok()) return Refuse(push, route.status());
   push->answer.plan = std::move(route->plan);
   if (route->borrowed != nullptr) return ServeInPlace(push, std::move(*route));
+  if (route->staged != nullptr) return ServeStaged(push, std::move(*route));
   ServeGets(push, std::move(*route));
 }
 
@@ -230,6 +287,30 @@ void RingServer::ServeGets(const std::shared_ptr<Push>& push, RemoteRoute route)
       .held = ReleasedOn(needs_.context.loop, std::move(route.range))});
   std::vector<pipeline::SmallServer::Params> ways;
   ways.push_back(std::move(way));
+  Answer(push, std::move(ways));
+}
+
+void RingServer::ServeStaged(const std::shared_ptr<Push>& push, RemoteRoute route) {
+  const std::shared_ptr<Connection>& connection = route.range->connection();
+  push->answer.connection = route.range->connection_number();
+  push->answer.access = connection->Access(route.range->key(), *route.registered);
+  push->answer.most_bytes = ring::kMaxBytes;
+  push->answer.staged = true;
+  std::vector<pipeline::SmallServer::Params> ways;
+  ways.push_back(
+      {.connection = connection,
+       .channel = push->request.channel,
+       .from = {*route.source.offset_bytes, *route.source.bytes},
+       .to = push->to,
+       .most_bytes = ring::kMaxBytes,
+       .reader = std::make_unique<PlaceReader>(PlaceReader::Params{.ring = needs_.ring,
+                                                                   .connection = connection,
+                                                                   .way = std::move(route.staged),
+                                                                   .from_base = 0,
+                                                                   .to_base = push->to_base,
+                                                                   .ended = nullptr,
+                                                                   .held = nullptr})});
+  push->into.reset();
   Answer(push, std::move(ways));
 }
 

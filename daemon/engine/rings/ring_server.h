@@ -61,10 +61,16 @@ class RingServer {
   };
   // Null if the reader does not want checksums, or the processor cannot read this memory.
   static std::shared_ptr<pipeline::SumServer> SumsOf(const Range& range, const Span& span);
+  // Null if the link reads the range itself.
+  std::shared_ptr<pipeline::SmallServer> FillsOf(Range& range) const;
+  // Gets memory, and a way into it, for a range that the link cannot read.
+  void Stage(const std::shared_ptr<Range>& range);
+  void Ensure(const std::shared_ptr<Range>& range, const std::string& client_buffer);
   Result<Begun> Begin(const std::string& caller, const OpenRangeRequest& request);
   void Export(const std::shared_ptr<Range>& range, const Status& registered);
   void Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> route);
   void ServeGets(const std::shared_ptr<Push>& push, RemoteRoute route);
+  void ServeStaged(const std::shared_ptr<Push>& push, RemoteRoute route);
   // In place: messages need a connection of their own, and the copies their ways.
   void ServeInPlace(const std::shared_ptr<Push>& push, RemoteRoute route);
   void Prepared(const std::shared_ptr<Push>& push, const RemoteRoute& route, CopyWays ways);

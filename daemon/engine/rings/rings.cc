@@ -299,7 +299,15 @@ void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
     cancel();
   } else {
     // Only when the other node can read nothing more is it known what will not have been read.
-    needs_.openings.CloseFor(route.peer, route.push, std::move(cancel));
+    Task closed = std::move(cancel);
+    if (route.ends_with) {
+      route.ending = route.route->way;
+      closed = [this, peer = route.peer, opening = *route.ends_with,
+                cancel = std::move(closed)]() mutable {
+        AskToClose(peer, opening, std::move(cancel));
+      };
+    }
+    needs_.openings.CloseFor(route.peer, route.push, std::move(closed));
   }
   std::vector<BufferId> buffers = route.buffers;
   for (const BufferId buffer : buffers) ++releasing_[buffer].routes;
@@ -327,6 +335,22 @@ void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
                        [&loop = needs_.context.loop, gone = std::move(gone)]() mutable {
                          loop.Post(std::move(gone));
                        });
+}
+
+void Rings::AskToClose(const std::string& node, uint64_t opening, Task closed) {
+  const Result<PeerApi*> peer = needs_.peers.Find(node);
+  if (!peer.ok()) return closed();
+  (*peer)->CloseOpening(needs_.context.node(), opening,
+                        [closed = std::move(closed)](const Status&) mutable { closed(); });
+}
+
+void Rings::CancelThoseEnding(const std::optional<std::string>& peer) {
+  for (const auto& [prefix, ring] : by_prefix_) {
+    for (const auto& [serial, route] : ring->routes) {
+      if (peer && route.peer != *peer) continue;
+      if (const auto way = route.ending.lock()) way->Cancel();
+    }
+  }
 }
 
 template <typename Rests>
@@ -358,6 +382,7 @@ void Rings::DropGrant(const GrantId& grant, const Status& why) {
 
 void Rings::DropPeer(const std::string& node, const Status& why) {
   RevokeAll([&](const RouteRecord& route) { return route.peer == node; }, why);
+  CancelThoseEnding(node);
 }
 
 void Rings::DropLimited() {
@@ -423,6 +448,7 @@ void Rings::Ended(const RingRef& ring) {
 }
 
 void Rings::Clear() {
+  CancelThoseEnding({});
   for (const auto& [prefix, ring] : by_prefix_) {
     for (const auto& [serial, route] : ring->routes) {
       if (!route.open) continue;

@@ -6,6 +6,7 @@ namespace onecopy::rpc {
 namespace {
 
 constexpr size_t kMaxPrefix = 32;  // of transfers' ids
+constexpr int kMaxFillSteps = 4;
 
 }  // namespace
 
@@ -41,8 +42,8 @@ Result<engine::OpenRangeRequest> Parse(const v1::OpenRangeRequest& in) {
   const Field at;
   ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
   ONECOPY_ASSIGN_OR_RETURN(TransferId id, ParseTransferId(in.transfer_id(), at / "transfer_id"));
-  return engine::OpenRangeRequest{in.ticket(), std::move(id), in.connection(), in.loan(),
-                                  in.sums_channel()};
+  return engine::OpenRangeRequest{in.ticket(), std::move(id),     in.connection(),
+                                  in.loan(),   in.sums_channel(), in.fills_channel()};
 }
 
 void Print(const engine::OpenRangeRequest& value, v1::OpenRangeRequest* out) {
@@ -51,12 +52,25 @@ void Print(const engine::OpenRangeRequest& value, v1::OpenRangeRequest* out) {
   out->set_connection(value.connection);
   out->set_loan(value.loan);
   out->set_sums_channel(value.sums);
+  out->set_fills_channel(value.fills);
 }
 
 Result<engine::OpenRangeReply> Parse(const v1::OpenRangeResponse& in) {
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), Field() / "key", codec::kMaxOpaque));
-  return engine::OpenRangeReply{
-      in.opening(), in.key(), {in.lent_offset_bytes(), in.lent_bytes()}, in.sums()};
+  const Field at;
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), at / "key", codec::kMaxOpaque));
+  engine::OpenRangeReply value{in.opening(),
+                               in.key(),
+                               {in.lent_offset_bytes(), in.lent_bytes()},
+                               in.sums(),
+                               in.fill_bytes()};
+  if (in.fill_steps_size() > kMaxFillSteps) {
+    return BadField(at / "fill_steps", "has more than " + std::to_string(kMaxFillSteps) + " steps");
+  }
+  for (int i = 0; i < in.fill_steps_size(); ++i) {
+    ONECOPY_ASSIGN_OR_RETURN(ExecutedStep step, codec::Parse(in.fill_steps(i), at / "fill_steps"));
+    value.fill_steps.push_back(std::move(step.step));
+  }
+  return value;
 }
 
 void Print(const engine::OpenRangeReply& value, v1::OpenRangeResponse* out) {
@@ -65,6 +79,8 @@ void Print(const engine::OpenRangeReply& value, v1::OpenRangeResponse* out) {
   out->set_lent_offset_bytes(value.lent.offset);
   out->set_lent_bytes(value.lent.bytes);
   out->set_sums(value.sums);
+  out->set_fill_bytes(value.fill_bytes);
+  for (const Step& step : value.fill_steps) codec::Print({step, 0}, out->add_fill_steps());
 }
 
 Result<engine::OpenPushRequest> Parse(const v1::OpenPushRequest& in) {
@@ -108,6 +124,7 @@ Result<engine::OpenPushReply> Parse(const v1::OpenPushResponse& in) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.shared(), at / "shared"));
   value.shared = in.shared();
   value.sums = in.sums();
+  value.staged = in.staged();
   return value;
 }
 
@@ -122,6 +139,7 @@ void Print(const engine::OpenPushReply& value, v1::OpenPushResponse* out) {
   out->set_most_bytes(value.most_bytes);
   out->set_shared(ToUtf8(value.shared));
   out->set_sums(value.sums);
+  out->set_staged(value.staged);
 }
 
 Result<uint64_t> Parse(const v1::CloseOpeningRequest& in) { return in.opening(); }

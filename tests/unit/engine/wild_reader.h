@@ -73,6 +73,25 @@ class WildReader {
     return Call<PrepareReply>(
         [&](PeerApi& api, auto reply) { api.Prepare(name_, prepare, std::move(reply)); });
   }
+  // Has the source promise that range for `uid`, and open it for a ring's transfers, of which parts
+  // will be asked for on channel `fills`.
+  Result<OpenRangeReply> OpenRange(const std::string& source, uint32_t uid, uint64_t fills) {
+    ReserveRequest reserve;
+    reserve.id = TransferId("wild" + std::to_string(next_id_++));
+    reserve.uid = uid;
+    reserve.destination_node = name_;
+    reserve.source = ParseEnd(source);
+    auto reserved = Call<Reservation>(
+        [&](PeerApi& api, auto reply) { api.Reserve(name_, reserve, std::move(reply)); });
+    ONECOPY_RETURN_IF_ERROR(reserved.status());
+    OpenRangeRequest open;
+    open.ticket = reserved->ticket;
+    open.id = reserve.id;
+    open.connection = number_;
+    open.fills = fills;
+    return Call<OpenRangeReply>(
+        [&](PeerApi& api, auto reply) { api.OpenRange(name_, open, std::move(reply)); });
+  }
   Result<FinishReply> Finish(const Status& status = {}) {
     return Call<FinishReply>([&](PeerApi& api, auto reply) {
       api.Finish(name_, {id_, status, false}, std::move(reply));

@@ -260,6 +260,13 @@ TEST_CASE("peers are not trusted either") {
   CheckRefused<Pushing>([](Pushing& m) { m.set_key(std::string(257, 'k')); }, "key");
   using Opened = v1::OpenRangeResponse;
   CheckRefused<Opened>([](Opened& m) { m.set_key(std::string(65537, 'k')); }, "key");
+  CheckRefused<Opened>(
+      [](Opened& m) {
+        while (m.fill_steps_size() < 5) m.add_fill_steps();
+      },
+      "fill_steps");
+  CheckRefused<Opened>([](Opened& m) { m.add_fill_steps()->set_by(std::string(257, 'b')); },
+                       "fill_steps.by");
   using ImportMemory = v1::ImportMemoryRequest;
   CheckRefused<ImportMemory>([](ImportMemory& m) { m.clear_transfer_id(); }, "transfer_id");
   using MemoryExport = v1::MemoryExport;

@@ -38,6 +38,9 @@ inline void Settle(StartRequest* request) {
 inline void Settle(Introduction* self) { Settle(self->mutable_capabilities()); }
 inline void Settle(HelloRequest* hello) { Settle(hello->mutable_self()); }
 inline void Settle(HelloResponse* hello) { Settle(hello->mutable_self()); }
+inline void Settle(OpenRangeResponse* response) {
+  for (Step& step : *response->mutable_fill_steps()) step.clear_bytes();
+}
 inline void Settle(OpenPushResponse* response) { Settle(response->mutable_plan()); }
 inline void Settle(PrepareRequest* request) {
   Settle(request->mutable_transfer());

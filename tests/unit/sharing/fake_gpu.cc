@@ -173,7 +173,7 @@ class FakeGpuMemory final : public Memory {
       all[i].kind = kKind;
       all[i].device = kDevices[i];
       all[i].ordinal = i;
-      all[i].direct_peers = {kDevices[1 - i]};
+      if (!control_->hooks().apart) all[i].direct_peers = {kDevices[1 - i]};
     }
     return all;
   }

@@ -21,7 +21,8 @@ class FakeGpus {
     std::function<Status()> on_import;
     std::function<Status()> on_flush;  // unset: nothing needs to be flushed
     std::function<Status()> on_prove;  // of routes between GPUs
-    bool hold = false;                 // copies between GPUs wait for Release
+    bool hold = false;                 // copies between GPUs, and a ring's copies, wait for Release
+    bool apart = false;                // no GPU reaches the other one's memory
     // Sets the checksums of the leaves from `offset` on; unset: the device cannot sum.
     std::function<Status(uint64_t offset, std::span<Memory::LeafSum>)> on_sum;
   };

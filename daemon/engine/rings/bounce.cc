@@ -1,0 +1,30 @@
+#include "daemon/engine/rings/bounce.h"
+
+#include <memory>
+#include <utility>
+
+namespace onecopy::engine {
+namespace {
+
+constexpr const char* kHost = "host";
+constexpr int32_t kAnyNode = -1;
+
+}  // namespace
+
+void MakeBounce(Context& context, const Owner& payer, Reply<RegionRef> reply) {
+  Result<std::shared_ptr<Ledger::Charge>> charge =
+      context.ledger.Share(Charged::kBounces, payer, false, kBounceBytes);
+  if (!charge.ok()) return reply(charge.status());
+  Memory* const memory = context.FindMemory(kHost);
+  context.workers.Run<std::unique_ptr<Region>>(
+      WorkQueue(kHost, payer),
+      [memory] { return memory->AllocateForStaging({}, kBounceBytes, kAnyNode); },
+      [&workers = context.workers, charge = std::move(*charge),
+       reply = std::move(reply)](Result<std::unique_ptr<Region>> made) mutable {
+        if (!made.ok()) return reply(made.status().WithContext("the staging memory of a route"));
+        const RegionRef region = workers.Share(kHost, std::move(*made));
+        reply(RegionRef(region.get(), [region, charge = std::move(charge)](Region*) {}));
+      });
+}
+
+}  // namespace onecopy::engine
