@@ -155,8 +155,13 @@ bool RingThread::Poll() {
       // The last thing that is done with it: it may go.
       if (Task ended = std::move(served.ended)) ended();
     }
-    if (errands_.Finish()) worked = true;
-    if (active_.empty() && !errands_.any()) return false;
+    if (errands_.Finish()) {
+      worked = true;
+      last_errand_ = now;
+    }
+    // Where one errand has ended, the next often follows: its node asks again as soon as it hears.
+    const bool idle = active_.empty() && !errands_.any();
+    if (idle && now - last_errand_ >= spin_) return false;
     if (worked) {
       last_work_ = now;
     } else {

@@ -20,7 +20,8 @@
 namespace onecopy::ring {
 
 // A ring in use is looked at again and again, and for `spin` after its last piece of work; then its
-// client must send a byte on its socket to be looked at. With no ring in use the thread sleeps.
+// client must send a byte on its socket to be looked at. With no ring in use, and no errand for
+// `spin`, the thread sleeps.
 //
 // Every method may be called on any thread; tasks that are given run on the ring's thread.
 class RingThread {
@@ -78,6 +79,7 @@ class RingThread {
   std::unordered_map<RingId, std::unique_ptr<Served>> rings_;
   std::vector<Served*> active_;
   Clock::time_point last_work_{};
+  Clock::time_point last_errand_{};
   os::LoopThread thread_;
 };
 
