@@ -46,11 +46,16 @@ bool ChainedRoute::Reached(uint64_t mark, Status* failure) {
 }
 
 void ChainedRoute::Cancel() {
+  cancelled_.store(true);
   first_->Cancel();
   second_->Cancel();
 }
 
 void ChainedRoute::Advance() {
+  if (failure_.ok() && cancelled_.load() && ended_ < begun_) {
+    failure_ = {Code::kAborted, reasons::kCancelled,
+                "the copy was stopped: its buffer, right, session or node is gone"};
+  }
   EndSecond();
   EndFirst();
   BeginFirst();
@@ -87,6 +92,7 @@ void ChainedRoute::EndFirst() {
   if (!any) return;
   const uint64_t mark = second_->Mark();
   for (uint64_t i = before; i < in_second_; ++i) At(i).mark = mark;
+  if (cancelled_.load()) second_->Cancel();  // it came too early for these
 }
 
 void ChainedRoute::BeginFirst() {
@@ -109,6 +115,7 @@ void ChainedRoute::BeginFirst() {
   if (!any) return;
   const uint64_t mark = first_->Mark();
   for (uint64_t i = before; i < in_first_; ++i) At(i).mark = mark;
+  if (cancelled_.load()) first_->Cancel();  // it came too early for these
 }
 
 // Parts are taken and given back in the same order, so what is in use is one piece, which may go

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -69,6 +70,7 @@ class ChainedRoute final : public SmallCopyRoute {
   uint64_t next_ = 0;  // behind the part that was taken last
   uint64_t first_failed_ = UINT64_MAX;
   Status failure_;
+  std::atomic<bool> cancelled_{false};  // nothing more begins
 };
 
 }  // namespace onecopy::pipeline

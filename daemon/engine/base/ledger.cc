@@ -52,7 +52,7 @@ constexpr std::array<Rule, kChargedKinds> kRules = {{
     {"files by name", "files", &Limits::files_of_one},
     {"rings", "rings", &Limits::rings, kChargedOfARing},
     {"routes", "routes", &Limits::routes, kChargedOfARoute},
-    {"staged routes", {}, nullptr, 0},
+    {"staged routes", {}, nullptr, 0, 4, 4},
     {"openings", "openings", &Limits::openings, 4 * kKiB},
     {"slabs", "slabs", &Limits::slabs, 4 * kKiB},
     {"mappings", "mappings", &Limits::mappings, 2 * kKiB},

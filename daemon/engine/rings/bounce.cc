@@ -7,7 +7,6 @@ namespace onecopy::engine {
 namespace {
 
 constexpr const char* kHost = "host";
-constexpr int32_t kAnyNode = -1;
 
 }  // namespace
 
@@ -18,12 +17,13 @@ void MakeBounce(Context& context, const Owner& payer, Reply<RegionRef> reply) {
   Memory* const memory = context.FindMemory(kHost);
   context.workers.Run<std::unique_ptr<Region>>(
       WorkQueue(kHost, payer),
-      [memory] { return memory->AllocateForStaging({}, kBounceBytes, kAnyNode); },
+      // Not as memory of slots, which takes whole huge pages.
+      [memory] { return memory->Allocate({}, kBounceBytes); },
       [&workers = context.workers, charge = std::move(*charge),
        reply = std::move(reply)](Result<std::unique_ptr<Region>> made) mutable {
         if (!made.ok()) return reply(made.status().WithContext("the staging memory of a route"));
-        const RegionRef region = workers.Share(kHost, std::move(*made));
-        reply(RegionRef(region.get(), [region, charge = std::move(charge)](Region*) {}));
+        (*made)->OnRelease([charge = std::move(charge)]() mutable { charge.reset(); });
+        reply(workers.Share(kHost, std::move(*made)));
       });
 }
 

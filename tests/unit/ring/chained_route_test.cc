@@ -252,9 +252,19 @@ TEST_CASE("a stage that does not take a copy fails it") {
   CHECK(chain.told.size() == 1);
 }
 
-TEST_CASE("cancelling reaches both stages") {
+TEST_CASE("cancelling reaches both stages, and nothing begins afterwards") {
   Chain chain;
+  chain.first->allowed = 0;
+  uint64_t mark = 0;
+  for (uint64_t i = 0; i < 40; ++i) mark = chain.Begin(i * 256, 256);
+  const uint64_t begun = chain.first->begun;
+  REQUIRE(begun < 40);  // the others wait for room
   chain.route.Cancel();
   CHECK(chain.first->cancelled);
   CHECK(chain.second->cancelled);
+  chain.first->allowed = UINT64_MAX;
+  chain.Finish(mark);
+  CHECK(chain.failure.reason() == reasons::kCancelled);
+  CHECK(chain.first->begun == begun);
+  CHECK(chain.second->begun == 0);
 }
