@@ -1,6 +1,7 @@
 #include "daemon/status/findings.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -49,13 +50,24 @@ void AddProcess(const Seen& seen, Findings& findings) {
   }
 }
 
+std::string RemedyFor(std::string_view reason) {
+  if (reason == reasons::kCertRejected) {
+    return "check [tls] on both nodes: the same CA, certificates that are valid now and not "
+           "revoked, and clocks that agree";
+  }
+  if (reason == reasons::kAccessDenied) return "name this node in [peers] of that node";
+  if (reason == reasons::kPeerIncompatible) {
+    return "run neighbouring versions of onecopyd on both nodes";
+  }
+  return "check that onecopyd runs there; `onecopy node ls` says more";
+}
+
 void AddPeers(const engine::Figures& figures, Findings& findings) {
   for (const engine::PeerFigures& peer : figures.peers.peers) {
     const std::string node = "node " + peer.name;
     if (!peer.connected) {
       findings.Add(peer.reason.empty() ? std::string(reasons::kPeerDown) : peer.reason,
-                   Severity::kBlocks, node + ": " + peer.detail,
-                   "check that onecopyd runs there; `onecopy node ls` says more");
+                   Severity::kBlocks, node + ": " + peer.detail, RemedyFor(peer.reason));
     } else if (peer.state == NodeState::kDraining) {
       findings.Add("PEER_DRAINS", Severity::kNote, node + " takes no new transfers",
                    "`onecopy node undrain` there ends that");

@@ -248,6 +248,35 @@ TEST_CASE("what fails is counted with its reason, and a peer that goes takes its
   CHECK(scrape.Sum(kTransfers, {{"outcome", "SUCCEEDED"}}) == 1);
 }
 
+TEST_CASE("metrics tell of a node that drains, at that node and at its peer") {
+  Watched with;
+  const auto says = [&](double draining) {
+    return ScrapeOf(with.west.metrics()).Sum("onecopy_draining") == draining &&
+           ScrapeOf(with.east.metrics()).Sum("onecopy_peers", {{"state", "DRAINING"}}) == draining;
+  };
+  CHECK(says(0));
+  with.west.Do({"node", "drain"});
+  WaitUntil("both say so", [&] { return says(1); });
+  with.west.Do({"node", "undrain"});
+  WaitUntil("both say that it has ended", [&] { return says(0); });
+}
+
+TEST_CASE("metrics count sessions and mapped buffers") {
+  Watched with;
+  const auto is = [&](double sessions, double mappings) {
+    const Scrape scrape = ScrapeOf(with.east.metrics());
+    return scrape.Sum("onecopy_sessions") == sessions && scrape.Sum("onecopy_mappings") == mappings;
+  };
+  CHECK(is(0, 0));
+  {
+    Client client = with.east.Connect();
+    Must(client.CreateBuffer({.name = "mapped", .bytes = kPiece, .memory = "host"}));
+    const auto mapped = Must(client.MapBuffer("mapped"));
+    CHECK(is(1, 1));
+  }
+  WaitUntil("both have gone", [&] { return is(0, 0); });
+}
+
 TEST_CASE("a daemon whose metrics port is taken serves, and says so") {
   Node first("first", {.metrics = "127.0.0.1:0"});
   Node second("second", {.metrics = first.metrics()});

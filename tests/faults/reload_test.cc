@@ -1,6 +1,9 @@
 // SIGHUP: what a daemon reads again, and what it says about it.
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <filesystem>
 
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
@@ -19,9 +22,8 @@ std::string PeerSection(const Node& peer) {
   return "[peers." + peer.name() + "]\naddress = \"" + peer.address() + "\"\n";
 }
 
-// Gives the node that configuration, and what its log says about reading it.
-std::string ReadAgain(Node& node, const std::string& config, const std::string& until) {
-  WriteFile(node.folder() / "config.toml", "version = 1\n" + config);
+// Has the node read its file again, and what its log says about it.
+std::string Reload(Node& node, const std::string& until) {
   const size_t before = node.Log().size();
   node.process().Signal(SIGHUP);
   WaitUntil(node.name() + " says: " + until, [&] {
@@ -30,6 +32,12 @@ std::string ReadAgain(Node& node, const std::string& config, const std::string& 
     return said != std::string::npos && log.find('\n', said) != std::string::npos;
   });
   return node.Log().substr(before);
+}
+
+// Likewise with that configuration.
+std::string ReadAgain(Node& node, const std::string& config, const std::string& until) {
+  WriteFile(node.folder() / "config.toml", "version = 1\n" + config);
+  return Reload(node, until);
 }
 
 void CheckSays(const std::string& log, const std::string& words) {
@@ -144,6 +152,34 @@ TEST_CASE("a configuration that has become wrong changes nothing") {
   }
   CHECK(east.Do({"node", "ls"}).size() == 2);
   CheckMoves(east, west);
+}
+
+TEST_CASE("a configuration that is cut short, gone or unreadable changes nothing") {
+  Node west("west", {.config = kQuick});
+  const std::string whole = kQuick + PeerSection(west);
+  Node east("east", {.config = whole});
+  east.WaitForPeer("west");
+  const std::string file = east.folder() / "config.toml";
+  constexpr char kStays[] = "the old one stays in use";
+  // As an editor may have written it so far.
+  for (const size_t length :
+       {whole.size() - 3, whole.find("address") + 4, whole.find("[peers") + 5}) {
+    CAPTURE(length);
+    CheckSays(ReadAgain(east, whole.substr(0, length), kStays), "why=");
+  }
+  std::filesystem::remove(file);
+  CheckSays(Reload(east, kStays), "why=");
+  std::filesystem::create_directory(file);
+  CheckSays(Reload(east, kStays), "why=");
+  std::filesystem::remove(file);
+  if (::geteuid() != 0) {  // root reads everything
+    WriteFile(file, "version = 1\n" + whole);
+    REQUIRE(::chmod(file.c_str(), 0) == 0);
+    CheckSays(Reload(east, kStays), "why=");
+  }
+  CHECK(east.Do({"node", "show", "west"}).at("state") == "CONNECTED");
+  CheckMoves(east, west);
+  CheckSays(ReadAgain(east, whole, kRead), "changed=nothing");
 }
 
 TEST_CASE("SIGHUP ends no daemon, whatever libraries made of it") {

@@ -44,6 +44,23 @@ TEST_CASE("a node of which nothing is wrong has no finding") {
   CHECK(Of(figures).empty());
 }
 
+TEST_CASE("a peer that is not connected has the remedy for its reason") {
+  const auto [reason, remedy] = GENERATE(table<std::string, std::string>({
+      {"CERT_REJECTED", "[tls]"},
+      {"ACCESS_DENIED", "[peers] of that node"},
+      {"PEER_INCOMPATIBLE", "versions"},
+      {"PEER_DOWN", "onecopyd runs there"},
+  }));
+  Figures figures = WithStatus();
+  figures.peers.peers = {
+      {.name = "north", .state = NodeState::kDisconnected, .reason = reason, .detail = "why"}};
+  const std::vector<Finding> findings = Of(figures);
+  REQUIRE(Find(findings, reason) != nullptr);
+  CHECK(Find(findings, reason)->remedy.find(remedy) != std::string::npos);
+  CHECK((Find(findings, reason)->remedy.find("runs there") != std::string::npos) ==
+        (reason == "PEER_DOWN"));
+}
+
 TEST_CASE("each thing that is wrong has its finding, and what blocks comes first") {
   Figures figures = WithStatus();
   figures.draining = true;
