@@ -35,6 +35,11 @@ Row Hold(Row row, const Result<std::unique_ptr<Mover>>& work, const MakeCeiling&
   return Compare(std::move(row), **work, ceiling, settings.compare());
 }
 
+// `waived`: for want of GPUs.
+Row Without(Row row, const Status& status, bool waived) {
+  return waived ? Waived(std::move(row), status) : NotSetUp(std::move(row), status);
+}
+
 }  // namespace
 
 std::vector<Row> SmallHostInNode(const Settings& settings) {
@@ -110,7 +115,7 @@ std::vector<Row> SmallGpuInNode(const Settings& settings) {
   for (const Kind& kind : kinds) {
     Row row = RowOf(kind.work, "peer-direct", "cuMemcpyPeerAsync", kind.target);
     if (!status.ok()) {
-      rows.push_back(waived ? Waived(std::move(row), status) : NotSetUp(std::move(row), status));
+      rows.push_back(Without(std::move(row), status, waived));
       continue;
     }
     const SmallParams params{.from = environment->here,
@@ -187,7 +192,7 @@ std::vector<Row> SmallGpuBetweenNodes(const Settings& settings) {
   for (const Kind& kind : kinds) {
     Row row = RowOf(kind.work, "tcp-bounce", "tcp-ping-pong", kind.target);
     if (!status.ok()) {
-      rows.push_back(waived ? Waived(std::move(row), status) : NotSetUp(std::move(row), status));
+      rows.push_back(Without(std::move(row), status, waived));
       continue;
     }
     const SmallParams params{.from = environment->here,

@@ -224,8 +224,8 @@ struct OpenPushReply {
   uint64_t most_bytes = 0;  // of one transfer
   std::string shared = {};  // how the source's memory is used in place: "vmm-fd"; empty: it is not
   bool sums = false;        // whether checksums of short ones are compared
-  // Whether bytes that were read are copied once more: what was asked for has ended when the answer
-  // comes, and not yet when nothing more can be read.
+  // Whether the node copies the bytes once more after it has read them. Then a transfer may still
+  // write when the node can read nothing more, until the node has answered it, or CloseOpening.
   bool staged = false;
 };
 

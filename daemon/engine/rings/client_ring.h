@@ -29,10 +29,10 @@ struct RouteRecord {
   std::string peer;               // the other node, where it leads to one or comes from one
   TransferId push;                // where that gets what it is told to: of its ticket
   uint64_t connection = 0;        // likewise: as this node answered it
-  // Likewise, where the other node still writes when it can read nothing more: what is under way
-  // has ended when that node has closed this opening.
+  // Set if the other node stages the bytes: it may still write after it can read nothing here. Its
+  // transfers have ended once it has closed this opening.
   std::optional<uint64_t> ends_with = {};
-  std::weak_ptr<SmallCopyRoute> ending = {};  // its way, while that is awaited
+  std::weak_ptr<SmallCopyRoute> ending = {};  // the route's way, while that is awaited
   const Connection* reads_on = nullptr;       // the route's own, where this node gets
   std::vector<GrantId> grants;
   RingRoute given;

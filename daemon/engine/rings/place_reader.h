@@ -32,7 +32,7 @@ class PlaceReader final : public pipeline::SmallReader {
 
   void Read(const pipeline::Push& push, Done done) override;
   void Flush() override;
-  // Copy engines finish what they have begun.
+  // Cancels what waits for another node. Copy engines finish what they have begun.
   void Cancel() override { way_.way->Cancel(); }
 
  private:

@@ -93,7 +93,7 @@ class Rings final : public RingApi {
   void Revoke(ClientRing& ring, RouteRecord& route, const Status& why);
   // Runs `closed` once that node has closed what it opened for a route, or cannot be asked.
   void AskToClose(const std::string& node, uint64_t opening, Task closed);
-  // Cancels at once what waits for such a node; nothing: for any.
+  // Cancels at once what waits for that node; std::nullopt means all nodes.
   void CancelThoseEnding(const std::optional<std::string>& peer);
   template <typename Rests>
   void RevokeAll(const Rests& rests, const Status& why);

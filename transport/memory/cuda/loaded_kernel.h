@@ -17,8 +17,8 @@ class LoadedKernel {
   LoadedKernel(const LoadedKernel&) = delete;
   LoadedKernel& operator=(const LoadedKernel&) = delete;
 
-  // Null if this GPU cannot run the kernel: there is no image, or the driver refuses it, for
-  // example because it is older than the compiler. The first call loads the kernel.
+  // The first call loads the kernel. Null if there is no image, or the driver does not load it: a
+  // driver that is older than the compiler may not.
   CUfunction Get();
 
  private:
