@@ -51,6 +51,10 @@ bool Errands::Finish() {
   return any;
 }
 
+void Errands::Cancel() {
+  for (const Lane& lane : lanes_) lane.way->Cancel();
+}
+
 void Errands::Conclude(Operation& operation, Status status) {
   ErrandEnd end{std::move(status), operation.begun, Clock::now(), false};
   if (operation.errand.bytes > kMaxBytes) end.alone = long_work_.End(operation.start);

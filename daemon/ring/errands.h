@@ -41,6 +41,8 @@ class Errands {
   // Completes what has ended; true when there was something.
   bool Finish();
   bool any() const { return !lanes_.empty(); }
+  // Cancels what waits for another node.
+  void Cancel();
 
  private:
   struct Operation {

@@ -191,6 +191,7 @@ void RingThread::Stop() {
       }
       served->ring.End(State::kEnded);
     }
+    errands_.Cancel();
     while (errands_.any()) {
       if (!errands_.Finish()) Relax(spin_);
     }

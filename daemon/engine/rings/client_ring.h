@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,8 +33,9 @@ struct RouteRecord {
   // Set if the other node stages the bytes: it may still write after it can read nothing here. Its
   // transfers have ended once it has closed this opening.
   std::optional<uint64_t> ends_with = {};
-  std::weak_ptr<SmallCopyRoute> ending = {};  // the route's way, while that is awaited
-  const Connection* reads_on = nullptr;       // the route's own, where this node gets
+  // Of a route that was withdrawn and leads to another node: cancels what is under way there.
+  std::function<void()> cancel = {};
+  const Connection* reads_on = nullptr;  // the route's own, where this node gets
   std::vector<GrantId> grants;
   RingRoute given;
   std::shared_ptr<const SmallSteps> steps;

@@ -217,6 +217,12 @@ class Making : public std::enable_shared_from_this<Making> {
                          "node " + params_.source.node + " stages transfers of at most " +
                              std::to_string(opened.fill_bytes) + " bytes"));
     }
+    if (plan_.source_staged && opened.fill_steps.size() != 1) {
+      return Fail(Status(Code::kInvalidArgument, reasons::kBadArgument,
+                         "node " + params_.source.node + " stages by " +
+                             std::to_string(opened.fill_steps.size()) + " steps, not by one"));
+    }
+    for (Step& step : opened.fill_steps) step.node = params_.source.node;  // whatever it says
     if (staged()) made.staged = MakeStaged(std::move(opened));
     registered_.reset();
     range_.reset();

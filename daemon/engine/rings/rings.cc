@@ -23,6 +23,7 @@ constexpr size_t kMaxDescriptions = ring::kRoutes + 256;
 constexpr size_t kPrefixBytes = 8;
 // About a quarter of a millisecond of the engine's time.
 constexpr uint64_t kLongEndsAtATime = 16;
+constexpr std::chrono::milliseconds kAskAgain{100};
 static_assert(sizeof(ring::Shared) + ring::Journal::kBytes + sizeof(ring::Journal) +
                   sizeof(ClientRing) <=
               kChargedOfARing);
@@ -290,21 +291,23 @@ void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
   route.charge.GiveBack();
   ring.charge.SetBytes(++ring.gone * kChargedOfARoute);
   route.route->Revoke(why);
-  // It is there until the ring's thread has been told, below.
-  auto cancel = [way = route.route->way, long_way = route.route->long_way] {
-    way->Cancel();
-    if (long_way != nullptr) long_way->Cancel();
+  // Once nothing is under way they are gone, and with them what they hold.
+  const std::weak_ptr<SmallCopyRoute> way = route.route->way;
+  const std::weak_ptr<SmallCopyRoute> long_way = route.route->long_way;
+  const auto cancel = [way, long_way] {
+    for (const auto& one : {way.lock(), long_way.lock()}) {
+      if (one != nullptr) one->Cancel();
+    }
   };
   if (route.push.empty()) {
     cancel();
   } else {
     // Only when the other node can read nothing more is it known what will not have been read.
-    Task closed = std::move(cancel);
+    route.cancel = cancel;
+    Task closed = cancel;
     if (route.ends_with) {
-      route.ending = route.route->way;
-      closed = [this, peer = route.peer, opening = *route.ends_with,
-                cancel = std::move(closed)]() mutable {
-        AskToClose(peer, opening, std::move(cancel));
+      closed = [this, peer = route.peer, opening = *route.ends_with, cancel] {
+        AskToClose(peer, opening, cancel);
       };
     }
     needs_.openings.CloseFor(route.peer, route.push, std::move(closed));
@@ -339,18 +342,17 @@ void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
 
 void Rings::AskToClose(const std::string& node, uint64_t opening, Task closed) {
   const Result<PeerApi*> peer = needs_.peers.Find(node);
-  if (!peer.ok()) return closed();
-  (*peer)->CloseOpening(needs_.context.node(), opening,
-                        [closed = std::move(closed)](const Status&) mutable { closed(); });
-}
-
-void Rings::CancelThoseEnding(const std::optional<std::string>& peer) {
-  for (const auto& [prefix, ring] : by_prefix_) {
-    for (const auto& [serial, route] : ring->routes) {
-      if (peer && route.peer != *peer) continue;
-      if (const auto way = route.ending.lock()) way->Cancel();
-    }
-  }
+  if (!peer.ok() || !needs_.peers.IsConnected(node)) return closed();
+  (*peer)->CloseOpening(
+      needs_.context.node(), opening,
+      [this, node, opening, closed = std::move(closed)](const Status& answer) mutable {
+        if (answer.ok()) return closed();
+        // It may still write, so it is asked again, until it says otherwise or is gone.
+        needs_.context.loop.RunAfter(kAskAgain,
+                                     [this, node, opening, closed = std::move(closed)]() mutable {
+                                       AskToClose(node, opening, std::move(closed));
+                                     });
+      });
 }
 
 template <typename Rests>
@@ -382,7 +384,12 @@ void Rings::DropGrant(const GrantId& grant, const Status& why) {
 
 void Rings::DropPeer(const std::string& node, const Status& why) {
   RevokeAll([&](const RouteRecord& route) { return route.peer == node; }, why);
-  CancelThoseEnding(node);
+  // It closes nothing any more.
+  for (const auto& [prefix, ring] : by_prefix_) {
+    for (const auto& [serial, route] : ring->routes) {
+      if (route.peer == node && route.ends_with && route.cancel) route.cancel();
+    }
+  }
 }
 
 void Rings::DropLimited() {
@@ -448,9 +455,9 @@ void Rings::Ended(const RingRef& ring) {
 }
 
 void Rings::Clear() {
-  CancelThoseEnding({});
   for (const auto& [prefix, ring] : by_prefix_) {
     for (const auto& [serial, route] : ring->routes) {
+      if (route.cancel) route.cancel();
       if (!route.open) continue;
       route.route->way->Cancel();
       if (route.route->long_way != nullptr) route.route->long_way->Cancel();

@@ -91,10 +91,8 @@ class Rings final : public RingApi {
   // Why what a route was to rest on is there no more, if so.
   Status WhatEnded(const ClientRing& ring, const RouteRecord& route) const;
   void Revoke(ClientRing& ring, RouteRecord& route, const Status& why);
-  // Runs `closed` once that node has closed what it opened for a route, or cannot be asked.
+  // Runs `closed` once that node has closed what it opened for a route, or is gone.
   void AskToClose(const std::string& node, uint64_t opening, Task closed);
-  // Cancels at once what waits for that node; std::nullopt means all nodes.
-  void CancelThoseEnding(const std::optional<std::string>& peer);
   template <typename Rests>
   void RevokeAll(const Rests& rests, const Status& why);
   // Descriptions of routes that are gone, the oldest first, until there are `most` in all. What

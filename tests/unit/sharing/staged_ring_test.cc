@@ -294,17 +294,52 @@ TEST_CASE("a source that says nonsense of its staging memory gets no route") {
   const bool by_reader = GENERATE(true, false);
   Staged with(by_reader);
   const uint64_t said = GENERATE(uint64_t{0}, ring::kMaxBytes - 1, UINT64_MAX);
-  with.rig.cluster.ChangeReplies<OpenRangeReply>(
-      [said](OpenRangeReply& reply) { reply.fill_bytes = said; });
+  with.rig.cluster.ChangeReplies<OpenRangeReply>([said](OpenRangeReply& reply) {
+    reply.fill_bytes = said;
+    for (Step& step : reply.fill_steps) step.node = "west";
+  });
   const auto route = with.ring.OpenRoute(kSource, "west:to");
   if (said < ring::kMaxBytes) {
     CHECK(route.status().code() == Code::kInvalidArgument);
     return;
   }
-  // Of more than it needs, this node uses what it needs.
+  // Of more than it needs, this node uses what it needs. Steps are those of the node that says so.
   REQUIRE_OK(route);
   MoveAll(with.ring, route->word, ring::kMaxBytes);
   CHECK(with.Holds(1));
+  const ring::Ended last = with.ring.Move(route->word, 0, 0, 1);
+  if (!by_reader) return;  // that node's plan is told
+  const auto done = with.Get(last.number);
+  REQUIRE_OK(done);
+  CHECK(done->receipt.steps.front().step.node == "east");
+}
+
+TEST_CASE("a source that does not say how it stages gets no route") {
+  Staged with(GENERATE(true, false));
+  const size_t steps = GENERATE(0, 2);
+  with.rig.cluster.ChangeReplies<OpenRangeReply>(
+      [steps](OpenRangeReply& reply) { reply.fill_steps.resize(steps); });
+  CHECK(with.ring.OpenRoute(kSource, "west:to").status().code() == Code::kInvalidArgument);
+}
+
+TEST_CASE("a node that does not say that it has closed a route is asked again") {
+  Staged with(false);
+  const uint64_t word = with.Open();
+  with.Hold("west");
+  uint64_t number = 0;
+  REQUIRE(with.ring.end().Submit(word, 0, 0, 1000, &number));
+  while (!with.rig.controls["west"]->polled()) std::this_thread::yield();
+  with.rig.cluster.FailCalls("CloseOpening",
+                             {Code::kResourceExhausted, reasons::kQuota, "too many calls"});
+  auto remover = std::async(std::launch::async,
+                            [&] { return with.rig.Remove("east", with.rig.alice, "from", true); });
+  while (with.rig.cluster.failed_calls("CloseOpening") < 3) std::this_thread::yield();
+  ring::Ended ended;
+  CHECK_FALSE(with.ring.end().Reap(&ended));
+  with.rig.cluster.AllowCalls("CloseOpening");
+  with.rig.controls["west"]->Release();
+  CHECK(with.Await().number == number);
+  CHECK(remover.get().ok());
 }
 
 // A reader that speaks to east by itself.
